@@ -99,7 +99,7 @@ async fn report(
         let reaching = extent.map_or_else(|| "Nothing is judged yet".to_owned(), |e| report.period.reaching(&e));
         return Err(NoData(format!("no data for {}. {reaching}", report.period.label)).into());
     }
-    let report = report.with_first_at_least(config.shown.first_at_least);
+    let report = report.with_terms(&config.terms());
     let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref())).with_annex(annex);
     let intervals = match format {
         ReportFormat::Csv | ReportFormat::CsvIntervals => intervals(verdicts, &report.period).await?,

@@ -11,6 +11,7 @@ mod reference;
 mod report;
 mod rows;
 mod scrape;
+mod serving;
 mod values;
 mod web;
 mod web_args;

@@ -48,7 +48,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
 
 /// Takes samples in, judges them and answers, until SIGTERM or SIGINT.
 pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Result<()> {
-    let pricing = config.pricing();
+    let terms = config.terms();
     let front = Front::open(&web, config.access).await?;
     let store = Store::open(options).await?;
     let intake = Intake::new(store.clone());
@@ -70,7 +70,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let mut delivering = JoinSet::new();
     if let Some(settings) = config.report {
         let (delivery, told) =
-            Delivery::new(store.clone(), settings, zone.clone(), pricing.clone(), now, progress.clone())?;
+            Delivery::new(store.clone(), settings, zone.clone(), terms.clone(), now, progress.clone())?;
         delivering.spawn(delivery.run(stopping.clone()));
         deliveries = told;
     }
@@ -81,7 +81,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         progress,
         deliveries,
         zone,
-        pricing,
+        terms,
         now,
         stopping: stopping.clone(),
         ways_in: (limits, Arc::clone(&tally)),
@@ -154,7 +154,7 @@ async fn metrics_page<S: Embedded>(State(app): State<App<S>>) -> Response {
         let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &app.refusals };
         let reads = (app.reads.limits(), app.reads.counts());
         let (progress, deliveries) = (app.progress.borrow(), app.deliveries.borrow());
-        metrics::whole((&progress, &app.pricing), &app.intake.account(), &deliveries, &ways_in, reads, &stats)
+        metrics::whole((&progress, &app.terms), &app.intake.account(), &deliveries, &ways_in, reads, &stats)
     };
     match page.text() {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
@@ -185,7 +185,7 @@ pub(crate) mod tests {
     use crate::config::ReadLimits;
     use crate::judge::tests::{START, idle_gpu, store};
     use crate::judge::windows;
-    use crate::report::Pricing;
+    use crate::report::Terms;
     use goodput_rules::classify::Thresholds;
     use goodput_verdict::HOUR_MS;
     use jiff::tz::TimeZone;
@@ -252,7 +252,7 @@ pub(crate) mod tests {
             let (stop, stopping) = watch::channel(false);
             let (told, progress) = watch::channel(known);
             let (delivered, deliveries) = watch::channel(Deliveries::default());
-            let (zone, pricing) = (TimeZone::UTC, Pricing::default());
+            let (zone, terms) = (TimeZone::UTC, Terms::default());
             let ways_in = Default::default();
             let app = App {
                 store: store.for_pages(reads.limits().max_rows),
@@ -260,7 +260,7 @@ pub(crate) mod tests {
                 progress,
                 deliveries,
                 zone,
-                pricing,
+                terms,
                 now,
                 stopping,
                 ways_in,

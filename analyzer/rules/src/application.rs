@@ -33,6 +33,7 @@ pub enum Combine {
 }
 
 /// The growth of one series within the window.
+#[derive(Clone)]
 pub(crate) struct Growth {
     pub(crate) amount: f64,
     pub(crate) spans: Vec<Range<TimeMs>>,

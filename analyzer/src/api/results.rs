@@ -135,8 +135,8 @@ async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {
 /// Of the period; where none is asked for, of the week that `/report` opens.
 pub(super) async fn build<S: Results>(app: &App<S>, period: Option<Period>) -> Result<Arc<Report>, Problem> {
     let report = match period {
-        Some(period) => app.reads.report(&app.store, period, &app.pricing).await,
-        None => app.reads.newest_report(&app.store, ((app.now)(), &app.zone), &app.pricing).await,
+        Some(period) => app.reads.report(&app.store, period, &app.terms).await,
+        None => app.reads.newest_report(&app.store, ((app.now)(), &app.zone), &app.terms).await,
     };
     Ok(report?)
 }

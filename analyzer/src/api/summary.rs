@@ -25,7 +25,7 @@ async fn summary<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Row>> {
     let by = asked.named("by", By::ALL, By::name)?;
     let by = by.ok_or_else(|| Problem::bad("by", format!("one of {}", names().join(", ")), None))?;
     let range = asked.range((app.now)(), &app.zone)?;
-    let mut items = items(&app.store, &range, &app.pricing.prices).await?;
+    let mut items = items(&app.store, &range, &app.terms.prices).await?;
     items.retain(|item| is_wanted(&asked, item));
     Ok(asked.part()?.of(by.rows(&items, None)))
 }

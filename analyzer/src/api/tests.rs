@@ -202,9 +202,11 @@ async fn what_was_served_is_by_model_or_by_replica() {
         amount: 7.2e6,
         covered_ms: HOUR_MS,
         ideal: None,
-        served: Some(
-            [(goodput_verdict::Served::GenerationTokens, (7.2e6, "vllm:generation_tokens_total".into()))].into(),
-        ),
+        served: Some(goodput_verdict::Counted {
+            amounts: [(goodput_verdict::Served::GenerationTokens, (7.2e6, "vllm:generation_tokens_total".into()))]
+                .into(),
+            ..Default::default()
+        }),
         model: Some("llama".into()),
     };
     served.store.replace_achieved(hour, &[row]).await.unwrap();

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::reads::ReadCounts;
 pub(crate) use super::ways_in::WaysIn;
 use crate::config::ReadLimits;
-use crate::report::Pricing;
+use crate::report::Terms;
 use goodput_settings::Section as _;
 use goodput_store::Stats;
 use goodput_web::BUILT;
@@ -27,7 +27,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 
 /// The whole page. It is built from scratch, so that nothing that is gone lingers.
 pub(crate) fn whole(
-    (progress, pricing): (&Progress, &Pricing),
+    (progress, terms): (&Progress, &Terms),
     account: &Account,
     tally: &Deliveries,
     ways_in: &WaysIn<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn whole(
     stats: &Stats,
 ) -> Page {
     let mut page = Page::default();
-    verdicts::push(&mut page, progress, pricing);
+    verdicts::push(&mut page, progress, terms);
     forecasts::push(&mut page, &progress.prospects);
     of_itself(&mut page, progress, account, tally, ways_in, stats);
     of_reads(&mut page, limits, reads);

@@ -26,7 +26,7 @@ pub(crate) use reads::{Busy, NoReport, later};
 
 use crate::ingest::Limits;
 use crate::ingest::tally::Tally;
-use crate::report::Pricing;
+use crate::report::Terms;
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct App<S> {
     /// Zone of weeks and shown times.
     pub zone: TimeZone,
     /// What GPU time and energy cost.
-    pub pricing: Pricing,
+    pub terms: Terms,
     /// The clock.
     pub now: fn() -> TimeMs,
     /// True once the program is stopping.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ReadLimits;
-use crate::report::{Period, Pricing, Report, stored};
+use crate::report::{Period, Report, Terms, stored};
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{Results, StoreError};
 
@@ -124,7 +124,7 @@ impl Reads {
         &self,
         store: &S,
         period: Period,
-        pricing: &Pricing,
+        terms: &Terms,
     ) -> Result<Arc<Report>, NoReport> {
         let busy = |_| NoReport::Busy(self.busy("reports", self.limits.reports));
         let _place = self.reports.try_acquire().map_err(busy)?;
@@ -134,8 +134,8 @@ impl Reads {
         if let Some(report) = self.kept(&period, version) {
             return Ok(report);
         }
-        let report = stored(store, period.clone(), &pricing.prices).await?;
-        let report = Arc::new(report.with_first_at_least(pricing.first_at_least));
+        let report = stored(store, period.clone(), &terms.prices).await?;
+        let report = Arc::new(report.with_terms(terms));
         let mut kept = self.kept.lock();
         kept.retain(|kept| !is_same(&kept.period, &period));
         kept.push_back(Kept { period, version, report: Arc::clone(&report) });
@@ -150,13 +150,13 @@ impl Reads {
         &self,
         store: &S,
         (now, zone): (TimeMs, &TimeZone),
-        pricing: &Pricing,
+        terms: &Terms,
     ) -> Result<Arc<Report>, NoReport> {
         let instant = Timestamp::from_millisecond(now).unwrap_or_default();
-        let last = self.report(store, Period::last_week(instant, zone).as_of(now), pricing).await?;
+        let last = self.report(store, Period::last_week(instant, zone).as_of(now), terms).await?;
         match last.accounted {
             Some(_) => Ok(last),
-            None => self.report(store, Period::this_week(instant, zone).as_of(now), pricing).await,
+            None => self.report(store, Period::this_week(instant, zone).as_of(now), terms).await,
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
     async fn a_report_is_built_again_only_when_its_verdicts_change() {
         let served = serve_within(ReadLimits::default()).await;
         let (reads, store) = (Reads::default(), &served.store);
-        let build = async || reads.report(store, week(), &Pricing::default()).await.unwrap();
+        let build = async || reads.report(store, week(), &Terms::default()).await.unwrap();
         let first = build().await;
         assert!(Arc::ptr_eq(&first, &build().await));
         let elsewhere = START - 21 * 24 * HOUR_MS;

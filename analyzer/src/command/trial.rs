@@ -149,7 +149,7 @@ impl Work<'_> {
         self.pull(history).await?;
         let found = self.judge(&history.store).await?;
         let report = stored(&history.store, self.period.clone(), &self.config.prices).await?;
-        let report = report.with_first_at_least(self.config.shown.first_at_least);
+        let report = report.with_terms(&self.config.terms());
         let intervals = intervals(&history.store, &self.period).await?;
         ensure!(!intervals.is_empty(), "no GPU of {} has a sample with a UUID within the period", self.args.prometheus);
         let trial = self.trial(found, &report, history.counts.stored);

@@ -15,11 +15,13 @@ use super::reads::ReadLimits;
 use super::report::{self, Shown, report};
 use super::rows::{self, Variables};
 use super::scrape;
+use super::serving::{self, serving};
 use super::web;
 use super::yaml::{Fields, Mistake, Value, line, parse};
 use crate::deliver::Settings;
 use crate::ingest::job::Job;
-use crate::report::{Price, Pricing};
+use crate::report::serving::Slo;
+use crate::report::{Price, Terms};
 use goodput_rules::application::Counter;
 use goodput_rules::classify::Declared;
 use goodput_rules::classify::thresholds::{Listed, Thresholds};
@@ -45,6 +47,8 @@ pub struct Config {
     pub shown: Shown,
     /// What jobs count themselves.
     pub application: Vec<Counter>,
+    /// What requests to inference servers are to keep.
+    pub slo: Vec<Slo>,
     /// How much may come in, and how replicas are recognised.
     pub ingest: IngestSettings,
     /// When which GPUs are out of use on purpose.
@@ -95,6 +99,7 @@ impl Default for Config {
             report: None,
             shown: Shown::default(),
             application: Vec::new(),
+            slo: Vec::new(),
             ingest: IngestSettings::default(),
             maintenance: Vec::new(),
             reads: ReadLimits::default(),
@@ -106,8 +111,9 @@ impl Default for Config {
 impl Config {
     /// What reports are made with.
     #[must_use]
-    pub fn pricing(&self) -> Pricing {
-        Pricing { prices: self.prices.as_slice().into(), first_at_least: self.shown.first_at_least }
+    pub fn terms(&self) -> Terms {
+        let (prices, slo) = (self.prices.as_slice().into(), self.slo.as_slice().into());
+        Terms { prices, first_at_least: self.shown.first_at_least, slo }
     }
 
     /// What the store of this directory is told: it keeps what signals use, and the counters of `application`.
@@ -156,6 +162,7 @@ impl Config {
         let prices = fields.section("prices", &mut mistakes, |name, value, m| prices::prices(name, value, &zone, m));
         let (report, shown) = fields.section("report", &mut mistakes, report);
         let application = fields.section("application", &mut mistakes, application);
+        let slo = fields.section("serving", &mut mistakes, serving);
         let ingest = fields.section("ingest", &mut mistakes, ingest::settings);
         let maintenance = fields.section("maintenance", &mut mistakes, maintenance::maintenance);
         let reads = fields.section("reads", &mut mistakes, rows::section);
@@ -171,6 +178,7 @@ impl Config {
             report,
             shown,
             application,
+            slo,
             ingest,
             maintenance,
             reads,
@@ -190,6 +198,7 @@ impl fmt::Display for Config {
         prices::write(f, &self.prices)?;
         report::write(self.report.as_ref(), &self.shown, f)?;
         application::write(&self.application, f)?;
+        serving::write(f, &self.slo)?;
         ingest::write(f, &self.ingest)?;
         maintenance::write(f, &self.maintenance)?;
         writeln!(f, "reads:")?;

@@ -10,7 +10,7 @@ use crate::deliver::Settings;
 use crate::ingest::{Limits, replicas};
 
 /// Every key of the file: what it is about, and the page that says more.
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("zone", "the time zone of weeks and of times in reports, by its IANA name; UTC unless set"),
     ("scrape", "[targets to scrape](../use/ingest.md#scraping), a list"),
     ("thresholds", "[what rules compare signals with](#thresholds)"),
@@ -18,6 +18,10 @@ const KEYS: [(&str, &str); 11] = [
     ("prices", "[what GPU time and energy cost](../use/report.md#prices), a list"),
     ("report", "[when and where reports are delivered, and what they show](#report)"),
     ("application", "[counters of jobs](../use/application.md), a list"),
+    (
+        "serving",
+        "[what requests to inference servers are to keep](../use/serving.md#limits-of-requests): the list `serving.slo`",
+    ),
     ("ingest", "[what may come in at once](#ingest)"),
     ("maintenance", "[when which GPUs are out of use on purpose](rules.md), a list"),
     ("reads", "[bounds of pages and the API](#reads)"),

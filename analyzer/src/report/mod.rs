@@ -65,7 +65,7 @@ pub use names::Names;
 pub(crate) use order::has_one_price;
 pub use period::{Period, PeriodError};
 pub(crate) use price::MICROS;
-pub use price::{Electricity, Price, Pricing};
+pub use price::{Electricity, Price, Terms};
 pub(crate) use recall::recall_clusters;
 pub use risk::{RiskRow, RunsOut, Stretch};
 pub(crate) use risk::{outlook as risk_outlook, remedies as risk_remedies, signs as risk_signs, title as risk_title};
@@ -457,10 +457,11 @@ impl Report {
         Self { risks, advisories, tuning, ..self }
     }
 
-    /// The same, where what costs this much is among the first findings too.
+    /// The same, with what these terms say beside prices: which costs are among the first, and which requests were in time.
     #[must_use]
-    pub fn with_first_at_least(self, first_at_least: Option<f64>) -> Self {
-        Self { first_at_least, ..self }
+    pub fn with_terms(self, terms: &Terms) -> Self {
+        let serving = self.serving.map(|serving| serving.with_limits(&terms.slo));
+        Self { first_at_least: terms.first_at_least, serving, ..self }
     }
 
     /// The first of its kind of memory carries the remedies; those after it refer to it.

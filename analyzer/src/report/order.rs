@@ -59,7 +59,7 @@ mod tests {
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
-    use super::super::{Period, Report, Site, build, html, markdown};
+    use super::super::{Period, Report, Site, Terms, build, html, markdown};
     use crate::config::Config;
     use goodput_testing::bare;
     use goodput_verdict::{Class, Interval};
@@ -113,7 +113,7 @@ mod tests {
         let prices = "prices:\n- {model: '*', currency: EUR, per_gpu_hour: 100, valid_from: 1970-01-01}\n";
         let without = report(&week(), prices);
         assert_eq!(without.first_groups().len(), 2);
-        let with = without.with_first_at_least(Some(6.0));
+        let with = without.with_terms(&Terms { first_at_least: Some(6.0), ..Terms::default() });
         let first: Vec<Class> = with.first_groups().iter().map(|g| g.class).collect();
         assert_eq!(first, [Class::Unallocated, Class::IdleHeld, Class::ColdStart]);
         let costs: Vec<f64> = with.groups.iter().map(|g| g.lost.cost[0].amount).collect();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::civil::Date;
 
+use super::serving::Slo;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Place;
 use goodput_verdict::Energy;
@@ -38,16 +39,18 @@ pub struct Price {
     pub valid_from_ms: TimeMs,
 }
 
-/// The prices, and which cost is among the first of a report.
+/// What the configuration says of how reports are made.
 #[derive(Clone, Debug, Default)]
-pub struct Pricing {
-    /// Those of the configuration.
+pub struct Terms {
+    /// What GPU time and energy cost.
     pub prices: Arc<[Price]>,
-    /// `report.first_at_least` of the configuration.
+    /// `report.first_at_least`: a cost that is among the first of a report.
     pub first_at_least: Option<f64>,
+    /// `serving.slo`: what requests are to keep.
+    pub slo: Arc<[Slo]>,
 }
 
-impl Pricing {
+impl Terms {
     /// The price of the time of a GPU of this model that starts at this instant; `None` where no entry matches.
     #[must_use]
     pub(crate) fn of(&self, model: Option<&str>, place: Place<'_>, start: TimeMs) -> Option<&Price> {
@@ -103,7 +106,7 @@ impl Price {
 }
 
 /// Does the text have the form of the pattern, in which `*` stands for any characters?
-fn matches(pattern: &str, text: &str) -> bool {
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut last = None;

@@ -1,6 +1,7 @@
 //! The work of inference servers, with the GPU time that they held: tokens and requests, what they cost and drew.
 
 mod figures;
+mod latency;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,12 +10,13 @@ use serde::Serialize;
 
 pub use figures::money;
 use figures::{joules, per_million, per_second};
+pub use latency::{Attainment, Measured, Slo, Within, shown};
 
 use super::build::{Ledger, is_held};
 use super::summed::{Item, Summed};
 use super::{Amount, ClassAmount, Price, units};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, Class, RollUp, Served};
+use goodput_verdict::{Achieved, Class, Counted, Histogram, Latency, RollUp, Served};
 
 /// The work of inference servers. It is never part of time goodput.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -78,6 +80,13 @@ pub struct Work {
     pub cost_per_million_tokens: Option<Money>,
     /// Energy that the GPUs drew in the time held, per token of an answer; null where less than 90 % of it is known.
     pub joules_per_generation_token: Option<f64>,
+    /// How long requests took, by what is measured.
+    pub latencies: BTreeMap<Latency, Measured>,
+    /// The requests that kept the limits of their model; null where it has none (`serving.slo`) or no request is known.
+    pub slo: Option<Attainment>,
+    /// What `latencies` are read from.
+    #[serde(skip)]
+    histograms: BTreeMap<Latency, Histogram>,
 }
 
 /// Classes that have a column of the report.
@@ -112,6 +121,7 @@ pub struct UnjoinedServer {
 struct Reported {
     models: BTreeSet<String>,
     counted: BTreeMap<Served, f64>,
+    latencies: BTreeMap<Latency, Histogram>,
     counters: BTreeSet<String>,
     /// The windows that count: at least half of each is known.
     windows: BTreeSet<(TimeMs, TimeMs)>,
@@ -173,7 +183,7 @@ impl<'p> Servers<'p> {
     fn leave(&mut self, row: &Achieved) {
         let who = (row.cluster.clone(), row.subject.clone(), row.model.clone());
         let counted = self.unjoined.entry(who).or_default();
-        for (kind, (amount, _)) in row.served.iter().flatten() {
+        for (kind, (amount, _)) in amounts(row) {
             *counted.entry(*kind).or_default() += amount;
         }
     }
@@ -266,17 +276,26 @@ fn join(clusters: &mut Clusters) {
         named.models.extend(unnamed.models.iter().cloned());
         named.counters.extend(unnamed.counters.iter().cloned());
         named.windows.extend(&unnamed.windows);
+        unnamed.latencies.iter().for_each(|(latency, told)| named.latencies.entry(*latency).or_default().add(told));
         unnamed.counted.iter().for_each(|(kind, amount)| *named.counted.entry(*kind).or_default() += amount);
     }
 }
 
+/// What the server counted.
+fn amounts(row: &Achieved) -> impl Iterator<Item = (&Served, &(f64, String))> {
+    row.served.iter().flat_map(|Counted { amounts, .. }| amounts)
+}
+
 impl Reported {
     fn count(&mut self, row: &Achieved) {
-        for (kind, (amount, metric)) in row.served.iter().flatten() {
+        for (kind, (amount, metric)) in amounts(row) {
             *self.counted.entry(*kind).or_default() += amount;
             if !self.counters.contains(metric) {
                 self.counters.insert(metric.clone());
             }
+        }
+        for (latency, (histogram, _)) in row.served.iter().flat_map(|served| &served.latencies) {
+            self.latencies.entry(*latency).or_default().add(histogram);
         }
     }
 
@@ -290,7 +309,7 @@ impl Reported {
     fn known(&self) -> impl Iterator<Item = (Served, f64)> {
         let is_ensemble = self.models.len() > 1 && !self.counted.contains_key(&Served::GenerationTokens);
         let counted = self.counted.iter().map(|(kind, amount)| (*kind, *amount));
-        counted.filter(move |(kind, _)| *kind != Served::Requests || !is_ensemble)
+        counted.filter(move |(kind, _)| !is_ensemble || !matches!(kind, Served::Requests | Served::FailedRequests))
     }
 }
 
@@ -301,6 +320,31 @@ struct Used<'a, 'p> {
     reported: &'a Reported,
     items: Vec<&'a Item<'p>>,
     all_ms: i64,
+}
+
+impl Serving {
+    /// With what these limits say of requests.
+    #[must_use]
+    pub(super) fn with_limits(mut self, slo: &[Slo]) -> Self {
+        for model in &mut self.models {
+            let Some(slo) = Slo::of(slo, &model.models) else { continue };
+            model.servers.iter_mut().for_each(|server| server.work.slo = slo.judge(&server.work));
+            model.work.slo = slo.judge_all(&model.servers, &model.work);
+        }
+        self
+    }
+
+    /// Is any latency known?
+    #[must_use]
+    pub fn has_latencies(&self) -> bool {
+        self.models.iter().any(|model| !model.work.latencies.is_empty())
+    }
+
+    /// Does any model have limits?
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        self.models.iter().any(|model| model.work.slo.is_some())
+    }
 }
 
 impl ServedModel {
@@ -327,11 +371,14 @@ impl ServedModel {
 impl Work {
     fn of<'i, 'p: 'i>(used: impl IntoIterator<Item = &'i Used<'i, 'p>>) -> Self {
         let (mut ledger, mut served, mut all_ms) = (Ledger::default(), BTreeMap::new(), 0);
-        let mut counters = BTreeSet::new();
+        let (mut counters, mut histograms) = (BTreeSet::new(), BTreeMap::<Latency, Histogram>::new());
         for used in used {
             used.items.iter().for_each(|item| ledger.add(item));
             used.reported.known().for_each(|(kind, amount)| *served.entry(kind).or_default() += amount);
             counters.extend(used.reported.counters.iter().cloned());
+            for (latency, told) in &used.reported.latencies {
+                histograms.entry(*latency).or_default().add(told);
+            }
             all_ms += used.all_ms;
         }
         let (held, productive) = (ledger.allocated(), ledger.get(Class::Productive));
@@ -352,6 +399,9 @@ impl Work {
             productive_cost_per_million_generation_tokens: per_million(answers, &productive),
             cost_per_million_tokens: per_million(tokens, &held),
             joules_per_generation_token: joules(answers, &held),
+            latencies: histograms.iter().filter_map(|(one, told)| Some((*one, Measured::of(told)?))).collect(),
+            slo: None,
+            histograms,
             served,
             held,
         }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::app::{Awaited, Deliveries, Due, Outcomes, Progress};
 use crate::deliver::webhook::{self, backoff};
 use crate::deliver::{Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
-use crate::report::{Period, Pricing, Report, Site, intervals, stored};
+use crate::report::{Period, Report, Site, Terms, intervals, stored};
 use crate::schedule::{due, instant};
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Store;
@@ -31,7 +31,7 @@ pub(super) struct Delivery {
     store: Store,
     settings: Settings,
     zone: TimeZone,
-    pricing: Pricing,
+    terms: Terms,
     now: fn() -> TimeMs,
     progress: watch::Receiver<Progress>,
     tally: watch::Sender<Deliveries>,
@@ -69,7 +69,7 @@ impl Delivery {
         store: Store,
         settings: Settings,
         zone: TimeZone,
-        pricing: Pricing,
+        terms: Terms,
         now: fn() -> TimeMs,
         progress: watch::Receiver<Progress>,
     ) -> anyhow::Result<(Self, watch::Receiver<Deliveries>)> {
@@ -82,7 +82,7 @@ impl Delivery {
             store,
             settings,
             zone,
-            pricing,
+            terms,
             now,
             progress,
             tally,
@@ -227,8 +227,8 @@ impl Delivery {
             return Ok(());
         }
         let rows = self.store.deliveries(&week.label).await.context("cannot read what was delivered")?;
-        let report = stored(store, week.clone(), &self.pricing.prices).await.context("cannot read the verdicts")?;
-        let report = report.with_first_at_least(self.pricing.first_at_least);
+        let report = stored(store, week.clone(), &self.terms.prices).await.context("cannot read the verdicts")?;
+        let report = report.with_terms(&self.terms);
         let digest = digest(&intervals);
         let edition = Edition::of(digest, &rows);
         for destination in self.settings.destinations().collect::<Vec<_>>() {
@@ -300,7 +300,7 @@ impl Delivery {
         let failed = |reason: String| NotTaken::Failed { reason, wait: None };
         let site = Site::file(self.settings.link.as_deref());
         let forms =
-            forms(report, intervals, &self.pricing.prices, &site).map_err(|error| failed(format!("{error:#}")))?;
+            forms(report, intervals, &self.terms.prices, &site).map_err(|error| failed(format!("{error:#}")))?;
         let stem = edition.stem(&report.period.label);
         let written = tokio::task::spawn_blocking(move || directory::write(&path, &stem, &forms)).await;
         written.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))

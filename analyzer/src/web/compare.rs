@@ -162,7 +162,7 @@ impl Asked {
 impl<'a> Found<'a> {
     async fn read<S: Results>(app: &'a App<S>, node: Option<Node>, time: Chosen) -> Result<Self, Problem> {
         let name = node.as_ref().map(|node| node.name.as_str());
-        let items = items_of(&app.store, &time.range(), name, &app.pricing.prices).await?;
+        let items = items_of(&app.store, &time.range(), name, &app.terms.prices).await?;
         Ok(Self { node, time, items })
     }
 

@@ -46,7 +46,7 @@ pub(super) async fn page<S: Results>(
     Query(wanted): Query<Wanted>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
+    let items = items(&app.store, &chosen.range(), &app.terms.prices).await?;
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let mut groups: Vec<FindingGroup> =

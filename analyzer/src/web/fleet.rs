@@ -75,7 +75,7 @@ pub(super) async fn page<S: Embedded>(
     Query(wanted): Query<Wanted>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
+    let items = items(&app.store, &chosen.range(), &app.terms.prices).await?;
     let ledger = Ledger::of(&items);
     let newest = if items.is_empty() { newest(&app, &chosen).await? } else { None };
     let losses = Losses::of(&items, None, ledger.capacity().ms);

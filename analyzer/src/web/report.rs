@@ -35,9 +35,9 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
     let report = match &query.week {
         Some(week) => {
             let period = Period::iso_week(week, &app.zone).map_err(|error| Problem::bad(format!("week: {error}")))?;
-            app.reads.report(&app.store, period.as_of(now), &app.pricing).await?
+            app.reads.report(&app.store, period.as_of(now), &app.terms).await?
         }
-        None => app.reads.newest_report(&app.store, (now, &app.zone), &app.pricing).await?,
+        None => app.reads.newest_report(&app.store, (now, &app.zone), &app.terms).await?,
     };
     if report.accounted.is_none() {
         let told = no_data(&app, &report).await?;

@@ -87,7 +87,7 @@ async fn render<S: Samples + Results>(
         return Err(Problem::missing(what, advice, chosen.choices(&path).into_iter().chain([all]).collect()));
     };
     let history = app.store.history(chosen.range()).await?;
-    let items = Summed::of(&intervals, &app.pricing.prices);
+    let items = Summed::of(&intervals, &app.terms.prices);
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let (gpus, more_gpus) = gpus(&intervals, &Names::of_all(&app.store), &chosen);

@@ -66,7 +66,7 @@ pub(super) async fn page<S: Results>(
     Query(Wanted { account, run }): Query<Wanted>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
-    let items = items(&app.store, &chosen.range(), &app.pricing.prices).await?;
+    let items = items(&app.store, &chosen.range(), &app.terms.prices).await?;
     let account = given(&account).map(str::to_owned);
     let is_wanted = |item: &&Item<'_>| account.is_none() || item.account == account;
     let named = |key: &Key<'_>| holds(key.1, &run);

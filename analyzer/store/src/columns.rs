@@ -166,9 +166,12 @@ columns! { ACHIEVED: Achieved in "achieved" ordered by
     cluster: [text("cluster", "cluster of the owner's GPUs, of the series where it has no owner; null where they name none, and of earlier releases")],
     served: [text(
         "served",
-        "JSON object of all that an inference server counted: `requests`, `prompt_tokens`, `cached_tokens` and \
-         `generation_tokens`, each with the growth and the name of its counter; empty where the server was there without \
-         a counter. `metric`, `unit` and `amount` are those of the last. Null of counters that are configured",
+        "JSON object of all that an inference server counted; null of counters that are configured. `amounts`: `requests`, \
+         `failed_requests`, `prompt_tokens`, `cached_tokens` and `generation_tokens`, each with the growth and the name of its \
+         counter; empty where the server was there without a counter. `metric`, `unit` and `amount` are those of the last. \
+         `latencies`: `time_to_first_token`, `time_per_output_token` and `end_to_end`, each with buckets and the name of \
+         its metric; a bucket is the bounds that a latency in seconds is above and not above (null: none), and how many \
+         requests are in it",
     )],
     model: [text("model", "model that the server served; null where the series do not name it")],
 }}

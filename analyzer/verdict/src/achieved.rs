@@ -6,6 +6,8 @@ use goodput_exposition::sample::TimeMs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::latency::{Histogram, Latency};
+
 goodput_catalog::named! {
     /// What an inference server counts of what it serves.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -13,6 +15,8 @@ goodput_catalog::named! {
     pub enum Served {
         /// Requests that ended.
         Requests = "requests",
+        /// Those of them that were aborted or failed.
+        FailedRequests = "failed_requests",
         /// Tokens of prompts, with those of the cache.
         PromptTokens = "prompt_tokens",
         /// Prompt tokens that a cache had.
@@ -20,6 +24,18 @@ goodput_catalog::named! {
         /// Tokens of answers.
         GenerationTokens = "generation_tokens",
     }
+}
+
+/// All that an inference server counted in a window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counted {
+    /// Each with its counter, by the table of signals. Empty where the server reported its requests in work and no counter:
+    /// SGLang has none before its first request ends.
+    pub amounts: BTreeMap<Served, (f64, String)>,
+    /// How long requests took, each with its metric.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latencies: BTreeMap<Latency, (Histogram, String)>,
 }
 
 /// What one owner achieved in one window by one counter.
@@ -46,10 +62,9 @@ pub struct Achieved {
     pub covered_ms: i64,
     /// What one GPU could do per second, as configured.
     pub ideal: Option<f64>,
-    /// All that an inference server counted, each with its counter, by the table of signals; `None` of counters that are
-    /// configured. Empty where it reported its requests in work and no counter: SGLang has none before its first request
-    /// ends. `metric`, `unit` and `amount` are those of the last of them, or of the gauge.
-    pub served: Option<BTreeMap<Served, (f64, String)>>,
+    /// What an inference server counted; `None` of counters that are configured. `metric`, `unit` and `amount` are those of the
+    /// last of its amounts, or of the gauge of requests in work.
+    pub served: Option<Counted>,
     /// The model that the server served; `None` where the series do not name it, and of counters that are configured.
     pub model: Option<String>,
 }

@@ -7,7 +7,8 @@ use goodput_store::{Events as _, Ingest as _, Options, Place, Replacement, Resul
 use goodput_testing::{START, advisory, ended, event, risk, saved, standing};
 use goodput_verdict::event::{Event, Status};
 use goodput_verdict::{
-    Achieved, Class, Culprit, Energy, Evidence, HOUR_MS, Interval, Kind, Memory, Outlook, Served, Version,
+    Achieved, Class, Counted, Culprit, Energy, Evidence, HOUR_MS, Histogram, Interval, Kind, Latency, Memory, Outlook,
+    Served, Version,
 };
 
 /// Monday 2026-11-16, 00:00 UTC, in hours.
@@ -75,6 +76,7 @@ fn outlook(cluster: Option<&str>, node: &str, hour: i64) -> Outlook {
 }
 
 fn achieved(hour: i64) -> Achieved {
+    let latency = Histogram::of_cumulative(vec![(0.3, 1.5), (f64::INFINITY, 2.0)]).unwrap();
     Achieved {
         cluster: Some("east".into()),
         metric: "steps_total".into(),
@@ -86,7 +88,10 @@ fn achieved(hour: i64) -> Achieved {
         amount: 100.0 / 7.0 * (hour % 11) as f64,
         covered_ms: HOUR_MS,
         ideal: Some(0.1),
-        served: Some([(Served::Requests, (0.1 + 0.2, "vllm:request_success_total".to_owned()))].into()),
+        served: Some(Counted {
+            amounts: [(Served::Requests, (0.1 + 0.2, "vllm:request_success_total".to_owned()))].into(),
+            latencies: [(Latency::EndToEnd, (latency, "vllm:e2e_request_latency_seconds_bucket".to_owned()))].into(),
+        }),
         model: Some("llama".to_owned()),
     }
 }

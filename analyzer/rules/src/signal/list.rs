@@ -356,6 +356,12 @@ signals! {
     ServerCachedTokens "server_cached_tokens" Job Counter "tokens per second" up to 1e15,
     /// Tokens of answers.
     ServerGenerationTokens "server_generation_tokens" Job Counter "tokens per second" up to 1e15,
+    /// Requests whose first token came within the bucket's bound.
+    ServerTimeToFirstToken "server_time_to_first_token" Job Counter "requests per second" up to 1e15,
+    /// Requests whose tokens came, on average, within the bucket's bound of each other.
+    ServerTimePerOutputToken "server_time_per_output_token" Job Counter "requests per second" up to 1e15,
+    /// Requests that were answered within the bucket's bound.
+    ServerEndToEnd "server_end_to_end" Job Counter "requests per second" up to 1e15,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
@@ -403,7 +409,16 @@ impl Signal {
 
     /// Does the report count it, and no rule use it?
     pub(super) fn is_counted_alone(self) -> bool {
-        matches!(self, Signal::ServerPromptTokens | Signal::ServerCachedTokens | Signal::ServerGenerationTokens)
+        use Signal as S;
+        matches!(
+            self,
+            S::ServerPromptTokens
+                | S::ServerCachedTokens
+                | S::ServerGenerationTokens
+                | S::ServerTimeToFirstToken
+                | S::ServerTimePerOutputToken
+                | S::ServerEndToEnd
+        )
     }
 
     /// Do forecasts use it, and no rule?

@@ -1,7 +1,7 @@
 //! The rows of inference servers: what each reports about its requests and its engine.
 //!
 //! Names are those of vLLM 0.33, SGLang 0.5.23 (with `--enable-metrics`), TensorRT-LLM 2026, Triton 2.71, Text Generation
-//! Inference and llama.cpp 2026; of a histogram, sum and count are read.
+//! Inference and llama.cpp 2026; of most histograms, sum and count are read.
 
 use super::Signal;
 use super::table::{Row, row};
@@ -41,6 +41,11 @@ const fn one_of(metric: &'static str, (label, value): (&'static str, &'static st
     served(metric, signal).only(label, value)
 }
 
+/// The buckets of a histogram of requests, whose bounds are in seconds.
+const fn buckets(metric: &'static str, signal: Signal) -> Row {
+    served(metric, signal).sum_over(&["le"])
+}
+
 /// Ray Serve puts this before the names of vLLM, in newer releases with an underscore for the colon.
 pub(super) const OF_RAY: [&str; 2] = ["ray_vllm:", "ray_vllm_"];
 
@@ -62,6 +67,9 @@ pub(super) static ROWS: &[Row] = &[
     served("vllm:e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
     served("vllm:request_queue_time_seconds_sum", Signal::ServerQueueTime),
     served("vllm:request_inference_time_seconds_sum", Signal::ServerInferenceTime),
+    buckets("vllm:time_to_first_token_seconds_bucket", Signal::ServerTimeToFirstToken),
+    buckets("vllm:request_time_per_output_token_seconds_bucket", Signal::ServerTimePerOutputToken),
+    buckets("vllm:e2e_request_latency_seconds_bucket", Signal::ServerEndToEnd),
     served("sglang:num_running_reqs", Signal::JobRequestsOpen).whole("priority"),
     served("sglang:num_queue_reqs", Signal::JobRequestsWaiting).whole("priority"),
     served("sglang:num_requests_total", Signal::JobRequests),
@@ -77,6 +85,9 @@ pub(super) static ROWS: &[Row] = &[
     one_of("sglang:realtime_tokens_total", ("mode", "prefill_compute"), Signal::ServerPrefillTokens),
     one_of("sglang:prefill_effective_tokens_total", ("mode", "input"), Signal::ServerFirstTokens),
     served("sglang:e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
+    buckets("sglang:time_to_first_token_seconds_bucket", Signal::ServerTimeToFirstToken),
+    buckets("sglang:request_time_per_output_token_seconds_bucket", Signal::ServerTimePerOutputToken),
+    buckets("sglang:e2e_request_latency_seconds_bucket", Signal::ServerEndToEnd),
     served("trtllm_num_requests_running", Signal::JobRequestsOpen),
     served("trtllm_num_requests_waiting", Signal::JobRequestsWaiting),
     served("trtllm_request_success_total", Signal::JobRequests),
@@ -86,16 +97,22 @@ pub(super) static ROWS: &[Row] = &[
     served("trtllm_e2e_request_latency_seconds_sum", Signal::ServerRequestTime),
     served("trtllm_request_queue_time_seconds_sum", Signal::ServerQueueTime),
     served("trtllm_request_inference_time_seconds_sum", Signal::ServerInferenceTime),
+    buckets("trtllm_time_to_first_token_seconds_bucket", Signal::ServerTimeToFirstToken),
+    // Of a request: its time after the first token over the tokens after it.
+    buckets("trtllm_time_per_output_token_seconds_bucket", Signal::ServerTimePerOutputToken),
+    buckets("trtllm_e2e_request_latency_seconds_bucket", Signal::ServerEndToEnd),
     one_of("nv_trt_llm_request_metrics", ("request_type", "active"), Signal::JobRequestsOpen),
     one_of("nv_trt_llm_request_metrics", ("request_type", "waiting"), Signal::JobRequestsWaiting),
     served("nv_inference_pending_request_count", Signal::JobRequestsOpen),
     served("nv_inference_request_success", Signal::JobRequests),
+    buckets("nv_inference_first_response_histogram_ms_bucket", Signal::ServerTimeToFirstToken).times(1e-3),
     served("tgi_batch_current_size", Signal::JobRequestsOpen),
     served("tgi_queue_size", Signal::JobRequestsWaiting),
     served("tgi_request_success", Signal::JobRequests),
     served("tgi_request_input_length_sum", Signal::ServerPromptTokens),
     served("tgi_request_generated_tokens_sum", Signal::ServerGenerationTokens),
     served("tgi_request_duration_sum", Signal::ServerRequestTime),
+    buckets("tgi_request_duration_bucket", Signal::ServerEndToEnd),
     served("llamacpp:requests_processing", Signal::JobRequestsOpen),
     served("llamacpp:requests_deferred", Signal::JobRequestsWaiting),
     served("llamacpp:tokens_predicted_total", Signal::ServerGenerationTokens),

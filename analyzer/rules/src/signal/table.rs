@@ -87,8 +87,8 @@ impl Row {
         Row { matcher: Some(matcher), ..self }
     }
 
-    /// The sample's unit, in base units.
-    const fn times(self, scale: f64) -> Row {
+    /// The sample's unit, in base units; of buckets, the unit of their bounds.
+    pub(super) const fn times(self, scale: f64) -> Row {
         Row { scale, ..self }
     }
 }

@@ -21,7 +21,7 @@ use crate::report::Price;
 #[derive(Default)]
 struct State {
     progress: Progress,
-    pricing: Pricing,
+    terms: Terms,
     account: Account,
     tally: Deliveries,
     counts: Counts,
@@ -33,7 +33,7 @@ impl State {
     fn page(&self) -> Page {
         let (limits, refusals, reads) = (Limits::default(), Refusals::default(), ReadLimits::default());
         let ways_in = WaysIn { limits: &limits, counts: &self.counts, refusals: &refusals };
-        whole((&self.progress, &self.pricing), &self.account, &self.tally, &ways_in, (&reads, self.reads), &self.stats)
+        whole((&self.progress, &self.terms), &self.account, &self.tally, &ways_in, (&reads, self.reads), &self.stats)
     }
 
     /// Everything that can be shown.
@@ -41,7 +41,7 @@ impl State {
         let reads = ReadCounts { in_work: 3, refused: 4 };
         Self {
             progress: progress(),
-            pricing: pricing(),
+            terms: terms(),
             account: account(),
             tally: tally(),
             counts: counts(),
@@ -72,7 +72,7 @@ fn held(node: &str, class: Class) -> Interval {
 }
 
 /// One price, of node a.
-fn pricing() -> Pricing {
+fn terms() -> Terms {
     let price = Price {
         model: "*H100*".to_owned(),
         node: Some("a".to_owned()),
@@ -83,7 +83,7 @@ fn pricing() -> Pricing {
         valid_from: jiff::civil::Date::ZERO,
         valid_from_ms: 0,
     };
-    Pricing { prices: [price].into(), first_at_least: None }
+    Terms { prices: [price].into(), ..Terms::default() }
 }
 
 /// Every time is known.
@@ -239,13 +239,13 @@ fn a_gpu_has_one_price() {
         end_ms: HOUR_MS + (half + 1) * HOUR_MS / 2,
         ..interval("a", 1, Class::Productive)
     };
-    let [named] = &*pricing().prices else { unreachable!("one price") };
+    let [named] = &*terms().prices else { unreachable!("one price") };
     let any = Price { model: "*".to_owned(), node: None, currency: "USD".to_owned(), ..named.clone() };
-    let pricing = Pricing { prices: [any, named.clone()].into(), first_at_least: None };
+    let terms = Terms { prices: [any, named.clone()].into(), ..Terms::default() };
     for halves in [[Some("NVIDIA H100 80GB HBM3"), None], [None, Some("NVIDIA H100 80GB HBM3")]] {
         let last_hour = vec![half(halves[0], 0), half(halves[1], 1)];
         let progress = Progress { last_hour, ..Progress::default() };
-        let text = State { progress, pricing: pricing.clone(), ..State::default() }.page().text().unwrap();
+        let text = State { progress, terms: terms.clone(), ..State::default() }.page().text().unwrap();
         let found: Vec<_> = text.lines().filter(|line| line.starts_with("goodput_gpu_hourly_cost{")).collect();
         assert_eq!(found, [r#"goodput_gpu_hourly_cost{node="a",gpu="GPU-1",currency="EUR"} 2.48"#]);
     }

@@ -8,16 +8,16 @@ use goodput_verdict::{Class, Interval};
 
 use crate::app::page::Page;
 use crate::app::progress::Progress;
-use crate::report::Pricing;
+use crate::report::Terms;
 
 /// All of them.
-pub(super) fn push(page: &mut Page, progress: &Progress, pricing: &Pricing) {
+pub(super) fn push(page: &mut Page, progress: &Progress, terms: &Terms) {
     let windows = [("hour", &progress.last_hour), ("5m", &progress.last_minutes)];
     for (window, intervals) in windows {
         gpu_ratios(page, window, intervals);
     }
     owner_ratios(page, &progress.last_hour);
-    hourly_costs(page, &progress.last_hour, pricing);
+    hourly_costs(page, &progress.last_hour, terms);
     for (window, intervals) in windows {
         if let Some(goodput) = goodput(intervals) {
             page.push(&rows::FLEET, &[window], goodput);
@@ -57,7 +57,7 @@ fn owner_ratios(page: &mut Page, intervals: &[Interval]) {
 }
 
 /// One price per GPU: that of its last interval, one that knows the model before one that does not. Joins want one series.
-fn hourly_costs(page: &mut Page, intervals: &[Interval], pricing: &Pricing) {
+fn hourly_costs(page: &mut Page, intervals: &[Interval], terms: &Terms) {
     let mut last: BTreeMap<(Place<'_>, &str), &Interval> = BTreeMap::new();
     for i in intervals {
         let known = last.entry((Place::new(&i.cluster, &i.node), &i.gpu)).or_insert(i);
@@ -66,7 +66,7 @@ fn hourly_costs(page: &mut Page, intervals: &[Interval], pricing: &Pricing) {
         }
     }
     for ((place, gpu), i) in last {
-        if let Some(price) = pricing.of(i.model.as_deref(), place, i.start_ms) {
+        if let Some(price) = terms.of(i.model.as_deref(), place, i.start_ms) {
             let labels = [place.node, gpu, price.currency.as_str()];
             page.push_with(&rows::GPU_HOURLY_COST, &[place.cluster.unwrap_or_default()], &labels, price.per_gpu_hour());
         }

@@ -26,7 +26,10 @@ fn row(owner: Option<&str>, model: &str, hour: i64, served: Served, amount: f64)
         amount,
         covered_ms: HOUR,
         ideal: None,
-        served: Some([(served, (amount, format!("vllm:{}_total", served.name())))].into()),
+        served: Some(Counted {
+            amounts: [(served, (amount, format!("vllm:{}_total", served.name())))].into(),
+            latencies: BTreeMap::new(),
+        }),
         model: Some(model.to_owned()).filter(|model| !model.is_empty()),
     }
 }
@@ -146,7 +149,7 @@ fn the_section_stands_beside_goodput_and_escapes_names() {
 #[test]
 fn an_hour_that_is_not_known_for_half_of_it_is_left_out_and_one_without_a_counter_is_not() {
     let hours: Vec<Interval> = (0..3).map(|hour| interval("a", Class::NoDemand, hour, HOUR)).collect();
-    let nothing = Achieved { served: Some(BTreeMap::new()), ..row(Some("a"), "m", 1, Served::Requests, 0.0) };
+    let nothing = Achieved { served: Some(Counted::default()), ..row(Some("a"), "m", 1, Served::Requests, 0.0) };
     let mut rows = vec![row(Some("a"), "m", 0, Served::GenerationTokens, 9.0), nothing];
     let short = Achieved { covered_ms: HOUR / 2 - 1, ..row(Some("a"), "m", 2, Served::GenerationTokens, 9.0) };
     rows.push(short);
@@ -205,4 +208,72 @@ fn money_is_told_where_all_of_the_time_has_a_price_in_one_currency() {
     assert_eq!(priced(&both("EUR", "EUR")), Some(("EUR".to_owned(), 2.0)));
     assert_eq!(priced(&both("EUR", "USD")), None);
     assert_eq!(priced(&format!("prices:\n{}", price("EUR", &node))), None, "half of it has no price");
+}
+
+/// An hour of a server with these buckets of its time to first token, up to 1 s, 2.5 s and above.
+fn timed(owner: &str, hour: i64, requests: f64, buckets: Option<[f64; 3]>) -> Achieved {
+    let mut row = row(Some(owner), "m", hour, Served::Requests, requests);
+    let bounds = [1.0, 2.5, f64::INFINITY];
+    let histogram = |growths: [f64; 3]| Histogram::of_cumulative(bounds.into_iter().zip(growths).collect()).unwrap();
+    let told = buckets.map(|growths| (Latency::TimeToFirstToken, (histogram(growths), "ttft_bucket".to_owned())));
+    row.served.as_mut().unwrap().latencies.extend(told);
+    row
+}
+
+#[test]
+fn requests_keep_their_limits_as_far_as_histograms_tell() {
+    let intervals: Vec<_> = ["a", "b"].map(|owner| interval(owner, Class::Productive, 0, HOUR)).into();
+    let config = |ttft: &str| {
+        let slo = format!("serving:\n  slo:\n  - {{model: 'm*', ttft: {ttft}, at: 0.9}}\n");
+        Config::parse(&slo).unwrap().slo
+    };
+    let with = |rows: &[Achieved], ttft: &str| {
+        let mut models = section(rows, &intervals, &[]).unwrap().with_limits(&config(ttft)).models;
+        models.remove(0).work
+    };
+    let within = |low: f64, high: f64| Some(Within { low, high: Some(high) });
+    let both = [timed("a", 0, 100.0, Some([60.0, 90.0, 100.0])), timed("b", 0, 100.0, Some([80.0, 100.0, 100.0]))];
+    let work = with(&both, "2.5s");
+    let slo = work.slo.unwrap();
+    assert_eq!((slo.requests, slo.met, slo.ratio), (200.0, within(190.0, 190.0), within(0.95, 0.95)));
+    assert_eq!(slo.met_per_gpu_second, within(190.0 / 7200.0, 190.0 / 7200.0));
+    assert!(slo.unmeasured.is_empty() && slo.within_a_bucket.is_empty() && slo.remarks().is_empty());
+    let first = &work.latencies[&Latency::TimeToFirstToken];
+    assert_eq!(
+        (first.requests, first.p50_seconds, first.p99_seconds),
+        (200.0, within(0.0, 1.0).unwrap(), Within { low: 2.5, high: None })
+    );
+    let slo = with(&both, "2s").slo.unwrap();
+    assert_eq!((slo.met, slo.within_a_bucket.len()), (within(140.0, 190.0), 1), "2 s is no bound");
+    let one = [both[0].clone(), timed("b", 0, 50.0, None)];
+    let slo = with(&one, "1s").slo.unwrap();
+    assert_eq!((slo.requests, slo.met, slo.unmeasured.len()), (150.0, within(60.0, 110.0), 1), "b may be all or none");
+    let slo = with(&one[1..], "1s").slo.unwrap();
+    assert_eq!((slo.requests, slo.met, slo.ratio, slo.met_per_gpu_second), (50.0, None, None, None));
+    assert_eq!(section(&both, &intervals, &[]).unwrap().with_limits(&[]).models[0].work.slo, None, "never assumed");
+}
+
+#[test]
+fn the_report_shows_latencies_and_limits() {
+    let intervals = [interval("a", Class::Productive, 0, HOUR)];
+    let rows = [timed("a", 0, 3600.0, Some([1800.0, 3600.0, 3600.0]))];
+    let week = Period::iso_week("1970-W01", &jiff::tz::TimeZone::UTC).unwrap();
+    let terms = Config::parse("serving:\n  slo:\n  - {model: '*', ttft: 2s, e2e: 30s, at: 0.99}\n").unwrap().terms();
+    let report = Report { serving: section(&rows, &intervals, &[]), ..build(&intervals, &[], week, &[]) };
+    let text = markdown::render(&report.clone().with_terms(&terms)).unwrap();
+    for line in [
+        "| m | time to first token | 3.6 k | up to 1 s | 1 to 2.5 s |",
+        "| m | time to first token 2 s, end-to-end latency 30 s | 3.6 k | unknown | 99.0 % | unknown |",
+        "- m: no histogram of the end-to-end latency is stored, so that limit cannot be judged",
+        "- m: 2 s is no bucket bound of the time to first token: with one there, the share is known better",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let terms = Config::parse("serving:\n  slo:\n  - {model: '*', ttft: 2s, at: 0.99}\n").unwrap().terms();
+    let text = markdown::render(&report.clone().with_terms(&terms)).unwrap();
+    let line = "| m | time to first token 2 s | 3.6 k | 50.0 % to 100 % | 99.0 % | 0.5 to 1 |";
+    assert!(text.lines().any(|found| found == line), "{text}");
+    let page = html::render(&report.clone().with_terms(&terms), &Site::default()).unwrap();
+    assert!(page.contains(">50.0 % to 100 %</td>") && page.contains(">1 to 2.5 s</td>"), "{page}");
+    assert!(!markdown::render(&report).unwrap().contains("kept all limits"), "no limits, nothing is said of them");
 }

@@ -1,12 +1,10 @@
 //! How the fields of results become values of columns, and the other way round.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Cells, Field, Value};
-use goodput_verdict::{Advice, Class, Culprit, Energy, Evidence, Forecast, Instance, Kind, Served, Version};
+use goodput_verdict::{Advice, Class, Counted, Culprit, Energy, Evidence, Forecast, Instance, Kind, Version};
 
 /// Fields of one column each.
 macro_rules! fields {
@@ -38,7 +36,7 @@ fields! {
     Forecast: forecast => readable(forecast), cells => cells.json();
 }
 
-impl Field for Option<BTreeMap<Served, (f64, String)>> {
+impl Field for Option<Counted> {
     fn put<'a>(&'a self, row: &mut Vec<Value<'a>>) {
         row.push(self.as_ref().map_or_else(|| None::<String>.into(), readable));
     }

@@ -13,8 +13,8 @@ use crate::columns::{self, Column, Stored, Value};
 use crate::parquet;
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Achieved, Advisory, Class, Culprit, Energy, Fault, Instance, Interval, Kind, Memory, Outlook, Risk, RollUp, Served,
-    Standing,
+    Achieved, Advisory, Class, Counted, Culprit, Energy, Fault, Histogram, Instance, Interval, Kind, Latency, Memory,
+    Outlook, Risk, RollUp, Served, Standing,
 };
 
 /// Tables of verdicts.
@@ -47,6 +47,7 @@ fn outlook() -> Outlook {
 }
 
 fn achieved() -> Achieved {
+    let latency = Histogram::of_cumulative(vec![(0.25, 1.5), (f64::INFINITY, 2.0)]).unwrap();
     Achieved {
         cluster: Some("east".into()),
         metric: "steps_total".to_owned(),
@@ -58,7 +59,10 @@ fn achieved() -> Achieved {
         amount: 1.5,
         covered_ms: 9,
         ideal: Some(-0.0),
-        served: Some([(Served::GenerationTokens, (0.1 + 0.2, "vllm:generation_tokens_total".to_owned()))].into()),
+        served: Some(Counted {
+            amounts: [(Served::GenerationTokens, (0.1 + 0.2, "vllm:generation_tokens_total".to_owned()))].into(),
+            latencies: [(Latency::EndToEnd, (latency, "vllm:e2e_request_latency_seconds_bucket".to_owned()))].into(),
+        }),
         model: Some("llama".to_owned()),
     }
 }

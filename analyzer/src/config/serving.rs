@@ -1,0 +1,130 @@
+//! The section about inference servers.
+
+use std::fmt;
+use std::time::Duration;
+
+use goodput_settings::Kind;
+use goodput_settings::kind::Period;
+use serde_saphyr::Spanned;
+
+use super::file::{non_empty, text};
+use super::values::duration;
+use super::yaml::{Fields, Mistake, Value, line, list};
+use crate::report::serving::Slo;
+use goodput_verdict::Latency;
+
+/// The key of each limit.
+const LIMITS: [(&str, Latency); 3] =
+    [("ttft", Latency::TimeToFirstToken), ("tpot", Latency::TimePerOutputToken), ("e2e", Latency::EndToEnd)];
+
+/// Reads the section: what requests are to keep.
+pub(super) fn serving(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Slo> {
+    let mut fields = Fields::of(value, format!("{name}."), mistakes);
+    let slo = fields.section("slo", mistakes, slo);
+    fields.finish(mistakes);
+    slo
+}
+
+fn slo(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Slo> {
+    let mut all: Vec<Slo> = Vec::new();
+    for (n, item) in list(name, value, mistakes).iter().enumerate() {
+        let path = format!("{name}[{n}].");
+        let Some(slo) = entry(path.clone(), item, mistakes) else { continue };
+        if all.iter().any(|other| other.model == slo.model) {
+            let text = format!("{path}model: {:?} is listed twice; the first entry that fits is taken", slo.model);
+            mistakes.push(Mistake { line: line(item), text });
+        }
+        all.push(slo);
+    }
+    all
+}
+
+fn entry(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Slo> {
+    let before = mistakes.len();
+    let mut fields = Fields::of(item, path.clone(), mistakes);
+    let model = fields.required("model", mistakes, non_empty);
+    let mut limit =
+        |(key, latency)| Some((latency, fields.optional(key, None, mistakes, |value| seconds(value).map(Some))?));
+    let limits = LIMITS.into_iter().filter_map(&mut limit).collect();
+    let at = fields.required("at", mistakes, share);
+    fields.finish(mistakes);
+    let slo = Slo { model: model?, limits, at: at? };
+    if slo.limits.is_empty() && mistakes.len() == before {
+        let text = format!("{path}ttft: expected one of ttft, tpot and e2e at least, such as ttft: 2s");
+        mistakes.push(Mistake { line: line(item), text });
+    }
+    Some(slo)
+}
+
+fn seconds(value: &Value) -> Result<f64, String> {
+    let limit = duration(text(value).unwrap_or_default()).map_err(str::to_owned)?;
+    Ok(limit.as_secs_f64())
+}
+
+fn share(value: &Value) -> Result<f64, String> {
+    let share = text(value).and_then(|text| text.parse().ok()).filter(|share: &f64| *share > 0.0 && *share < 1.0);
+    share.ok_or_else(|| "a share of requests above 0 and below 1, such as 0.99".into())
+}
+
+/// In the file's own form.
+pub(super) fn write(f: &mut fmt::Formatter<'_>, slo: &[Slo]) -> fmt::Result {
+    writeln!(f, "serving:\n  slo:{}", if slo.is_empty() { " []" } else { "" })?;
+    for Slo { model, limits, at } in slo {
+        write!(f, "    - {{model: {model:?}, ")?;
+        for (key, latency) in LIMITS {
+            let limit = limits.get(&latency).and_then(|limit| Period::write(&Duration::from_secs_f64(*limit)));
+            limit.map_or(Ok(()), |limit| write!(f, "{key}: {limit}, "))?;
+        }
+        writeln!(f, "at: {at}}}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn limits_are_read_and_printed() {
+        let config = Config::parse(
+            "serving:\n  slo:\n  - {model: 'meta-llama/*', ttft: 2s, tpot: 200ms, at: 0.99}\n  - {model: '*', e2e: 30s, at: 0.95}\n",
+        )
+        .unwrap();
+        let slo = |model: &str, limits: &[(Latency, f64)], at| {
+            let limits = limits.iter().copied().collect();
+            Slo { model: model.into(), limits, at }
+        };
+        let first = [(Latency::TimeToFirstToken, 2.0), (Latency::TimePerOutputToken, 0.2)];
+        let expected = [slo("meta-llama/*", &first, 0.99), slo("*", &[(Latency::EndToEnd, 30.0)], 0.95)];
+        assert_eq!(config.slo, expected);
+        assert_eq!(Config::parse(&config.to_string()).unwrap().slo, expected);
+        assert_eq!(Config::parse(&Config::default().to_string()).unwrap().slo, []);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let file = "serving:\n  slo:\n\
+                    \x20 - {model: a, ttft: soon, at: 0.9}\n\
+                    \x20 - {model: b, ttft: 2s, at: 99}\n\
+                    \x20 - {model: c, at: 0.9}\n\
+                    \x20 - {model: d, ttft: 2s, at: 0.9}\n\
+                    \x20 - {model: d, e2e: 2s, at: 0.9}\n\
+                    \x20 - {ttft: 2s, at: 0.9, itl: 1s}\n\
+                    \x20 groups: []\n";
+        let mistakes = Config::parse(file).unwrap_err();
+        let told: Vec<_> = mistakes.iter().map(|one| format!("{}: {}", one.line, one.text)).collect();
+        assert_eq!(
+            told,
+            [
+                "3: serving.slo[0].ttft: expected a positive duration such as 15s, 500ms or 1m30s, found \"soon\"",
+                "4: serving.slo[1].at: expected a share of requests above 0 and below 1, such as 0.99, found \"99\"",
+                "5: serving.slo[2].ttft: expected one of ttft, tpot and e2e at least, such as ttft: 2s",
+                "7: serving.slo[4].model: \"d\" is listed twice; the first entry that fits is taken",
+                "8: serving.slo[5].itl: unknown key, expected one of model, ttft, tpot, e2e, at",
+                "8: serving.slo[5].model: missing",
+                "9: serving.groups: unknown key, expected one of slo",
+            ]
+        );
+    }
+}
