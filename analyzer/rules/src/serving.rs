@@ -1,7 +1,11 @@
 //! Requests and tokens that inference servers count, joined to the owners of GPUs.
 
+mod demand;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use demand::Engines;
 
 use crate::application::{Growth, Who, holders, within};
 use crate::frame::{STALENESS_MS, union_ms};
@@ -38,7 +42,8 @@ pub fn counters() -> Vec<String> {
 #[must_use]
 pub fn metrics() -> Vec<String> {
     let timed = metrics_of(&TIMED.map(|(signal, _)| signal));
-    counters().into_iter().chain(timed).chain(metrics_of(&IN_WORK)).collect()
+    let all: BTreeSet<String> = counters().into_iter().chain(timed).chain(demand::metrics()).collect();
+    all.into_iter().collect()
 }
 
 /// One model of a server.
@@ -53,6 +58,7 @@ struct Server {
 struct Reports<'a> {
     counted: BTreeMap<Served, Targets<'a, Vec<Growth>>>,
     timed: BTreeMap<Latency, Targets<'a, Copies<'a>>>,
+    engines: Engines<'a>,
     /// A gauge, and when it was there.
     there: Option<(&'a str, Vec<Range<TimeMs>>)>,
 }
@@ -90,13 +96,15 @@ pub fn measure(series: &[Series], intervals: &[Interval], window: &Range<TimeMs>
         let names = servers_named(labels);
         let subject = names.first().map_or_else(|| labels.get("instance").unwrap_or_default(), String::as_str);
         let server = Server { who: Who::of(labels, &names, subject, &holders), model: model_of(labels) };
+        let reports = all.entry(server).or_default();
+        reports.engines.add(labels, &meaning, samples, window);
         if IN_WORK.contains(&meaning.signal) {
-            let (_, spans) = all.entry(server).or_default().there.get_or_insert((labels.metric(), Vec::new()));
+            let (_, spans) = reports.there.get_or_insert((labels.metric(), Vec::new()));
             spans.extend(seen(samples, window));
             continue;
         }
         let Some(growth) = within(samples, window) else { continue };
-        all.entry(server).or_default().add(labels, &meaning, growth);
+        reports.add(labels, &meaning, growth);
     }
     let count = |reports: &Reports<'_>| !reports.counted.is_empty();
     let counting: BTreeSet<Who> =
@@ -152,6 +160,7 @@ impl Server {
         let amounts: BTreeMap<Served, (f64, String)> = kinds.collect();
         let timed = reports.timed.into_iter().filter_map(|(latency, targets)| Some((latency, histogram(targets)?)));
         let latencies = timed.collect();
+        let demand = reports.engines.demand(window);
         // Counters that begin within the window were at zero before, as far as the server was there.
         let gauge = reports.there.map(|(gauge, seen)| {
             spans.extend(seen);
@@ -174,7 +183,7 @@ impl Server {
             amount,
             covered_ms: union_ms(spans, std::slice::from_ref(window)).iter().sum(),
             ideal: None,
-            served: Some(Counted { amounts, latencies }),
+            served: Some(Counted { amounts, latencies, demand }),
             model: self.model,
         })
     }
@@ -193,25 +202,21 @@ fn sum(targets: Targets<'_, Vec<Growth>>, spans: &mut Vec<Range<TimeMs>>) -> Opt
     metric.filter(|_| amount.is_finite()).map(|metric| (amount, metric))
 }
 
-/// The latencies of all targets, and the first of their metrics.
-fn histogram(targets: Targets<'_, Copies<'_>>) -> Option<(Histogram, String)> {
+/// The latencies of all targets; `None` where no request is known.
+fn histogram(targets: Targets<'_, Copies<'_>>) -> Option<Histogram> {
     let largest = |all: &mut dyn Iterator<Item = Histogram>| all.max_by(|a, b| a.count().total_cmp(&b.count()));
-    let (mut all, mut metric) = (Histogram::default(), None);
-    for ((_, name), jobs) in targets.into_values().filter_map(|metrics| metrics.into_iter().next()) {
-        let of_part = |copies: Copies<'_>| largest(&mut copies.into_values().filter_map(Histogram::of_cumulative));
-        let of_job = |parts: Parts<'_, Copies<'_>>| {
-            let parts = parts.into_values().filter_map(of_part);
-            parts.fold(Histogram::default(), |mut sum, part| {
-                sum.add(&part);
-                sum
-            })
-        };
-        if let Some(found) = largest(&mut jobs.into_values().map(of_job)).filter(|found| found.count() > 0.0) {
-            metric.get_or_insert_with(|| name.to_owned());
-            all.add(&found);
-        }
-    }
-    metric.map(|metric| (all, metric))
+    let of_part = |copies: Copies<'_>| largest(&mut copies.into_values().filter_map(Histogram::of_cumulative));
+    let of_job = |parts: Parts<'_, Copies<'_>>| added(parts.into_values().filter_map(of_part));
+    let jobs = targets.into_values().filter_map(|metrics| metrics.into_values().next());
+    let all = added(jobs.filter_map(|jobs| largest(&mut jobs.into_values().map(of_job))));
+    (all.count() > 0.0).then_some(all)
+}
+
+fn added(all: impl Iterator<Item = Histogram>) -> Histogram {
+    all.fold(Histogram::default(), |mut sum, one| {
+        sum.add(&one);
+        sum
+    })
 }
 
 fn most(copies: &[Growth]) -> f64 {

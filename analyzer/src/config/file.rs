@@ -15,12 +15,12 @@ use super::reads::ReadLimits;
 use super::report::{self, Shown, report};
 use super::rows::{self, Variables};
 use super::scrape;
-use super::serving::{self, serving};
+use super::serving;
 use super::web;
 use super::yaml::{Fields, Mistake, Value, line, parse};
 use crate::deliver::Settings;
 use crate::ingest::job::Job;
-use crate::report::serving::Slo;
+use crate::report::serving::ServingTerms;
 use crate::report::{Price, Terms};
 use goodput_rules::application::Counter;
 use goodput_rules::classify::Declared;
@@ -47,8 +47,8 @@ pub struct Config {
     pub shown: Shown,
     /// What jobs count themselves.
     pub application: Vec<Counter>,
-    /// What requests to inference servers are to keep.
-    pub slo: Vec<Slo>,
+    /// What is wanted of inference servers.
+    pub serving: ServingTerms,
     /// How much may come in, and how replicas are recognised.
     pub ingest: IngestSettings,
     /// When which GPUs are out of use on purpose.
@@ -99,7 +99,7 @@ impl Default for Config {
             report: None,
             shown: Shown::default(),
             application: Vec::new(),
-            slo: Vec::new(),
+            serving: ServingTerms::default(),
             ingest: IngestSettings::default(),
             maintenance: Vec::new(),
             reads: ReadLimits::default(),
@@ -112,8 +112,8 @@ impl Config {
     /// What reports are made with.
     #[must_use]
     pub fn terms(&self) -> Terms {
-        let (prices, slo) = (self.prices.as_slice().into(), self.slo.as_slice().into());
-        Terms { prices, first_at_least: self.shown.first_at_least, slo }
+        let (prices, serving) = (self.prices.as_slice().into(), self.serving.clone().into());
+        Terms { prices, first_at_least: self.shown.first_at_least, serving }
     }
 
     /// What the store of this directory is told: it keeps what signals use, and the counters of `application`.
@@ -162,7 +162,7 @@ impl Config {
         let prices = fields.section("prices", &mut mistakes, |name, value, m| prices::prices(name, value, &zone, m));
         let (report, shown) = fields.section("report", &mut mistakes, report);
         let application = fields.section("application", &mut mistakes, application);
-        let slo = fields.section("serving", &mut mistakes, serving);
+        let serving = fields.section("serving", &mut mistakes, serving::serving);
         let ingest = fields.section("ingest", &mut mistakes, ingest::settings);
         let maintenance = fields.section("maintenance", &mut mistakes, maintenance::maintenance);
         let reads = fields.section("reads", &mut mistakes, rows::section);
@@ -178,7 +178,7 @@ impl Config {
             report,
             shown,
             application,
-            slo,
+            serving,
             ingest,
             maintenance,
             reads,
@@ -198,7 +198,7 @@ impl fmt::Display for Config {
         prices::write(f, &self.prices)?;
         report::write(self.report.as_ref(), &self.shown, f)?;
         application::write(&self.application, f)?;
-        serving::write(f, &self.slo)?;
+        serving::write(f, &self.serving)?;
         ingest::write(f, &self.ingest)?;
         maintenance::write(f, &self.maintenance)?;
         writeln!(f, "reads:")?;

@@ -20,7 +20,7 @@ const KEYS: [(&str, &str); 12] = [
     ("application", "[counters of jobs](../use/application.md), a list"),
     (
         "serving",
-        "[what requests to inference servers are to keep](../use/serving.md#limits-of-requests): the list `serving.slo`",
+        "[what is wanted of inference servers](../use/serving.md#limits-of-requests): the list `serving.slo` and the mapping `serving.min_replicas`",
     ),
     ("ingest", "[what may come in at once](#ingest)"),
     ("maintenance", "[when which GPUs are out of use on purpose](rules.md), a list"),

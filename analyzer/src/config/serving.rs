@@ -9,20 +9,43 @@ use serde_saphyr::Spanned;
 
 use super::file::{non_empty, text};
 use super::values::duration;
-use super::yaml::{Fields, Mistake, Value, line, list};
-use crate::report::serving::Slo;
+use super::yaml::{Fields, Mistake, Value, line, list, scalar};
+use crate::report::serving::{ServingTerms, Slo};
 use goodput_verdict::Latency;
 
 /// The key of each limit.
 const LIMITS: [(&str, Latency); 3] =
     [("ttft", Latency::TimeToFirstToken), ("tpot", Latency::TimePerOutputToken), ("e2e", Latency::EndToEnd)];
 
-/// Reads the section: what requests are to keep.
-pub(super) fn serving(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Slo> {
+/// More replicas of one model than this are a slip of the keyboard.
+const MOST_REPLICAS: u32 = 100_000;
+
+/// Reads the section.
+pub(super) fn serving(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> ServingTerms {
     let mut fields = Fields::of(value, format!("{name}."), mistakes);
     let slo = fields.section("slo", mistakes, slo);
+    let min_replicas = fields.section("min_replicas", mistakes, min_replicas);
     fields.finish(mistakes);
-    slo
+    ServingTerms { slo, min_replicas }
+}
+
+/// Numbers by pattern of the model's name.
+fn min_replicas(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<(String, u32)> {
+    let Value::Map(entries) = &value.value else {
+        let text = format!("{name}: expected a mapping such as {{'*': 1}}, found {}", value.value);
+        mistakes.push(Mistake { line: line(value), text });
+        return Vec::new();
+    };
+    let replicas = |value: &Value| {
+        let number =
+            text(value).and_then(|text| text.parse().ok()).filter(|number| (0..=MOST_REPLICAS).contains(number));
+        number.ok_or_else(|| format!("a number of replicas, 0 to {MOST_REPLICAS}"))
+    };
+    let mut entry = |(model, value): &(Spanned<String>, Spanned<Value>)| {
+        let number = scalar(&format!("{name}.{:?}", model.value), value, mistakes, replicas)?;
+        Some((model.value.clone(), number))
+    };
+    entries.iter().filter_map(&mut entry).collect()
 }
 
 fn slo(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Slo> {
@@ -67,9 +90,9 @@ fn share(value: &Value) -> Result<f64, String> {
 }
 
 /// In the file's own form.
-pub(super) fn write(f: &mut fmt::Formatter<'_>, slo: &[Slo]) -> fmt::Result {
-    writeln!(f, "serving:\n  slo:{}", if slo.is_empty() { " []" } else { "" })?;
-    for Slo { model, limits, at } in slo {
+pub(super) fn write(f: &mut fmt::Formatter<'_>, terms: &ServingTerms) -> fmt::Result {
+    writeln!(f, "serving:\n  slo:{}", if terms.slo.is_empty() { " []" } else { "" })?;
+    for Slo { model, limits, at } in &terms.slo {
         write!(f, "    - {{model: {model:?}, ")?;
         for (key, latency) in LIMITS {
             let limit = limits.get(&latency).and_then(|limit| Period::write(&Duration::from_secs_f64(*limit)));
@@ -77,7 +100,8 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, slo: &[Slo]) -> fmt::Result {
         }
         writeln!(f, "at: {at}}}")?;
     }
-    Ok(())
+    let least: Vec<_> = terms.min_replicas.iter().map(|(model, least)| format!("{model:?}: {least}")).collect();
+    writeln!(f, "  min_replicas: {{{}}}", least.join(", "))
 }
 
 #[cfg(test)]
@@ -88,7 +112,8 @@ mod tests {
     #[test]
     fn limits_are_read_and_printed() {
         let config = Config::parse(
-            "serving:\n  slo:\n  - {model: 'meta-llama/*', ttft: 2s, tpot: 200ms, at: 0.99}\n  - {model: '*', e2e: 30s, at: 0.95}\n",
+            "serving:\n  slo:\n  - {model: 'meta-llama/*', ttft: 2s, tpot: 200ms, at: 0.99}\n  - {model: '*', e2e: 30s, at: 0.95}\n\
+             \x20 min_replicas: {'*': 2, small: 0}\n",
         )
         .unwrap();
         let slo = |model: &str, limits: &[(Latency, f64)], at| {
@@ -96,10 +121,11 @@ mod tests {
             Slo { model: model.into(), limits, at }
         };
         let first = [(Latency::TimeToFirstToken, 2.0), (Latency::TimePerOutputToken, 0.2)];
-        let expected = [slo("meta-llama/*", &first, 0.99), slo("*", &[(Latency::EndToEnd, 30.0)], 0.95)];
-        assert_eq!(config.slo, expected);
-        assert_eq!(Config::parse(&config.to_string()).unwrap().slo, expected);
-        assert_eq!(Config::parse(&Config::default().to_string()).unwrap().slo, []);
+        let slo = vec![slo("meta-llama/*", &first, 0.99), slo("*", &[(Latency::EndToEnd, 30.0)], 0.95)];
+        let expected = ServingTerms { slo, min_replicas: vec![("*".into(), 2), ("small".into(), 0)] };
+        assert_eq!(config.serving, expected);
+        assert_eq!(Config::parse(&config.to_string()).unwrap().serving, expected);
+        assert_eq!(Config::parse(&Config::default().to_string()).unwrap().serving, ServingTerms::default());
     }
 
     #[test]
@@ -111,7 +137,8 @@ mod tests {
                     \x20 - {model: d, ttft: 2s, at: 0.9}\n\
                     \x20 - {model: d, e2e: 2s, at: 0.9}\n\
                     \x20 - {ttft: 2s, at: 0.9, itl: 1s}\n\
-                    \x20 groups: []\n";
+                    \x20 groups: []\n\
+                    \x20 min_replicas: {a: many}\n";
         let mistakes = Config::parse(file).unwrap_err();
         let told: Vec<_> = mistakes.iter().map(|one| format!("{}: {}", one.line, one.text)).collect();
         assert_eq!(
@@ -123,7 +150,8 @@ mod tests {
                 "7: serving.slo[4].model: \"d\" is listed twice; the first entry that fits is taken",
                 "8: serving.slo[5].itl: unknown key, expected one of model, ttft, tpot, e2e, at",
                 "8: serving.slo[5].model: missing",
-                "9: serving.groups: unknown key, expected one of slo",
+                "9: serving.groups: unknown key, expected one of slo, min_replicas",
+                "10: serving.min_replicas.\"a\": expected a number of replicas, 0 to 100000, found \"many\"",
             ]
         );
     }

@@ -88,6 +88,13 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
         Advice::OversizedGpu => {
             "For an hour the job made little use of its only GPU and its memory: a MIG instance would have been enough."
         }
+        Advice::Queueing => {
+            "Requests waited for the server to begin with them while its KV cache had room: it takes in too few at once, or \
+             prompts take all of its steps."
+        }
+        Advice::KvFull => {
+            "The server's KV cache was full: requests waited for room in it, or lost their place and were computed again."
+        }
     }
 }
 
@@ -104,6 +111,8 @@ pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
         Advice::LowOccupancy => remedies::LOW_OCCUPANCY,
         Advice::SmallBatch => remedies::SMALL_BATCH,
         Advice::OversizedGpu => remedies::OVERSIZED_GPU,
+        Advice::Queueing => remedies::QUEUEING,
+        Advice::KvFull => remedies::KV_FULL,
     }
 }
 

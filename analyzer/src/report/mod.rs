@@ -457,10 +457,11 @@ impl Report {
         Self { risks, advisories, tuning, ..self }
     }
 
-    /// The same, with what these terms say beside prices: which costs are among the first, and which requests were in time.
+    /// The same, with what these terms say beside prices: which costs are among the first, which requests were in time,
+    /// how many replicas were needed.
     #[must_use]
     pub fn with_terms(self, terms: &Terms) -> Self {
-        let serving = self.serving.map(|serving| serving.with_limits(&terms.slo));
+        let serving = self.serving.map(|serving| serving.with_terms(&terms.serving));
         Self { first_at_least: terms.first_at_least, serving, ..self }
     }
 

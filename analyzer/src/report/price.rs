@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::civil::Date;
 
-use super::serving::Slo;
+use super::serving::ServingTerms;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Place;
 use goodput_verdict::Energy;
@@ -46,8 +46,8 @@ pub struct Terms {
     pub prices: Arc<[Price]>,
     /// `report.first_at_least`: a cost that is among the first of a report.
     pub first_at_least: Option<f64>,
-    /// `serving.slo`: what requests are to keep.
-    pub slo: Arc<[Slo]>,
+    /// What is wanted of inference servers.
+    pub serving: Arc<ServingTerms>,
 }
 
 impl Terms {

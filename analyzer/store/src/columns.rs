@@ -169,9 +169,10 @@ columns! { ACHIEVED: Achieved in "achieved" ordered by
         "JSON object of all that an inference server counted; null of counters that are configured. `amounts`: `requests`, \
          `failed_requests`, `prompt_tokens`, `cached_tokens` and `generation_tokens`, each with the growth and the name of its \
          counter; empty where the server was there without a counter. `metric`, `unit` and `amount` are those of the last. \
-         `latencies`: `time_to_first_token`, `time_per_output_token` and `end_to_end`, each with buckets and the name of \
-         its metric; a bucket is the bounds that a latency in seconds is above and not above (null: none), and how many \
-         requests are in it",
+         `latencies`: `time_to_first_token`, `time_per_output_token` and `end_to_end` of requests, by buckets: a list is a \
+         bound in seconds, how many requests are between it and the next, the next bound and so on; without a last bound \
+         these are above it. `demand`: of each five minutes, how much of the server its requests needed (1: all of it, null: it \
+         did not report)",
     )],
     model: [text("model", "model that the server served; null where the series do not name it")],
 }}

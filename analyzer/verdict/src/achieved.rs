@@ -33,10 +33,17 @@ pub struct Counted {
     /// Each with its counter, by the table of signals. Empty where the server reported its requests in work and no counter:
     /// SGLang has none before its first request ends.
     pub amounts: BTreeMap<Served, (f64, String)>,
-    /// How long requests took, each with its metric.
+    /// How long requests took.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub latencies: BTreeMap<Latency, (Histogram, String)>,
+    pub latencies: BTreeMap<Latency, Histogram>,
+    /// How much of the server its requests needed, in each [`SLOT_MS`] from the window's start on: 1 for all of it, more where
+    /// its KV cache is fuller than it should be, null where the server did not report. Empty where it never did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub demand: Vec<Option<f64>>,
 }
+
+/// Milliseconds of the time in which replicas of a model are compared: too short for a replica to be started in between.
+pub const SLOT_MS: i64 = 300_000;
 
 /// What one owner achieved in one window by one counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -29,6 +29,10 @@ goodput_catalog::named! {
         SmallBatch = "small_batch",
         /// An instance of the GPU would do.
         OversizedGpu = "oversized_gpu",
+        /// Requests wait for their server, whose KV cache has room.
+        Queueing = "queueing",
+        /// Requests wait for room in the KV cache of their server, or lose it.
+        KvFull = "kv_full",
     }
 }
 

@@ -20,42 +20,63 @@ goodput_catalog::named! {
 }
 
 /// Requests whose latency is above one bound of a bucket, and not above its other.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
-pub struct Bucket {
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bucket {
     /// In seconds.
-    pub above: f64,
+    above: f64,
     /// In seconds; infinite for the last bucket.
-    pub up_to: f64,
+    up_to: f64,
     /// Requests; a part of a request where a bucket grew over the border of a window.
-    pub count: f64,
-}
-
-/// Both bounds, the upper null where it is infinite, and the count: JSON has no infinite numbers.
-type Written = (f64, Option<f64>, f64);
-
-impl From<Written> for Bucket {
-    fn from((above, up_to, count): Written) -> Self {
-        Self { above, up_to: up_to.unwrap_or(f64::INFINITY), count }
-    }
-}
-
-impl From<Bucket> for Written {
-    fn from(Bucket { above, up_to, count }: Bucket) -> Self {
-        (above, Some(up_to).filter(|bound| bound.is_finite()), count)
-    }
+    count: f64,
 }
 
 /// The latencies of many requests. What is not known within a bucket is told by both ends of a range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Histogram {
     /// The buckets with requests; those of servers with other bounds may overlap.
     buckets: Vec<Bucket>,
 }
 
-/// Counts are kept to a thousandth of a request.
-const PER_REQUEST: f64 = 1000.0;
+/// Counts are kept to a tenth of a request.
+const PER_REQUEST: f64 = 10.0;
+
+/// Buckets next to each other are one list: a bound, a count, a bound, a count and so on. It ends with a bound, or with the
+/// count of those above all bounds.
+type Written = Vec<Vec<f64>>;
+
+impl From<Histogram> for Written {
+    fn from(histogram: Histogram) -> Self {
+        let mut chains: Written = Vec::new();
+        for Bucket { above, up_to, count } in histogram.buckets {
+            let end = [count, up_to].into_iter().filter(|number| number.is_finite());
+            match chains.last_mut().filter(|chain| chain.len() % 2 == 1 && chain.last() == Some(&above)) {
+                Some(chain) => chain.extend(end),
+                None => chains.push(std::iter::once(above).chain(end).collect()),
+            }
+        }
+        chains
+    }
+}
+
+impl TryFrom<Written> for Histogram {
+    type Error = &'static str;
+
+    fn try_from(chains: Written) -> Result<Self, Self::Error> {
+        let mut buckets = Vec::new();
+        for chain in chains {
+            let [first, rest @ ..] = &chain[..] else { return Err("expected a bound of the buckets") };
+            let mut above = *first;
+            for pair in rest.chunks(2) {
+                let up_to = pair.get(1).copied().unwrap_or(f64::INFINITY);
+                buckets.push(Bucket { above, up_to, count: pair[0] });
+                above = up_to;
+            }
+        }
+        let sound = buckets.iter().all(|bucket| bucket.above < bucket.up_to && bucket.count > 0.0);
+        if sound { Ok(Self { buckets }) } else { Err("expected rising bounds, and counts above 0") }
+    }
+}
 
 impl Histogram {
     /// Of how many requests the counters of Prometheus' cumulative buckets grew, by their upper bounds (`le`). `None` without
@@ -186,9 +207,14 @@ mod tests {
 
     #[test]
     fn the_written_form_is_short_and_read_back() {
-        let histogram = histogram(&[(0.25, 1.23456), (INF, 2.5)]);
-        let text = serde_json::to_string(&histogram).unwrap();
-        assert_eq!(text, "[[0.0,0.25,1.235],[0.25,null,1.265]]");
-        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
+        let mut all = histogram(&[(0.25, 1.26), (0.5, 2.5), (1.0, 2.5), (INF, 9.5)]);
+        all.add(&histogram(&[(0.3, 2.0), (INF, 2.0)]));
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(text, "[[0.0,1.3,0.25,1.2,0.5],[1.0,7.0],[0.0,2.0,0.3]]");
+        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), all);
+        assert_eq!(serde_json::from_str::<Histogram>("[]").unwrap(), Histogram::default());
+        for bad in ["[[]]", "[[1.0,2.0,0.5]]", "[[0.0,-1.0]]", "[0.0]", "[[null]]"] {
+            assert!(serde_json::from_str::<Histogram>(bad).is_err(), "{bad}");
+        }
     }
 }

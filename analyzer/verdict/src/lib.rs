@@ -15,14 +15,14 @@ mod prospect;
 mod roll_up;
 mod standing;
 
-pub use achieved::{Achieved, Counted, Served};
+pub use achieved::{Achieved, Counted, SLOT_MS, Served};
 pub use advisory::{Advice, Advisory};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;
 pub use instance::Instance;
 pub use interval::{Culprit, DOUBTED, Energy, Evidence, Interval, Version};
 pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
-pub use latency::{Bucket, Histogram, Latency};
+pub use latency::{Histogram, Latency};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
 pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
 pub use standing::{CheckEnd, Drift, Measure, Paired, Standing};

@@ -90,7 +90,8 @@ fn achieved(hour: i64) -> Achieved {
         ideal: Some(0.1),
         served: Some(Counted {
             amounts: [(Served::Requests, (0.1 + 0.2, "vllm:request_success_total".to_owned()))].into(),
-            latencies: [(Latency::EndToEnd, (latency, "vllm:e2e_request_latency_seconds_bucket".to_owned()))].into(),
+            latencies: [(Latency::EndToEnd, latency)].into(),
+            demand: vec![Some(0.25), None],
         }),
         model: Some("llama".to_owned()),
     }

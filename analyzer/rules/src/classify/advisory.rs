@@ -5,7 +5,7 @@ use super::held::Held;
 use super::intervals::{Entry, Grounds};
 use super::{
     Advice, Cell, Class, Thresholds, clock_locked, cross_numa, low_occupancy, memory_bound, oversized_gpu,
-    power_throttle, small_batch, tensor_unused,
+    power_throttle, server_queue, small_batch, tensor_unused,
 };
 
 /// Finds one advice: asked of every cell of a held GPU, whether it works or not.
@@ -29,6 +29,8 @@ pub(super) static ADVISERS: &[Adviser] = &[
     low_occupancy::ADVISER,
     small_batch::ADVISER,
     oversized_gpu::ADVISER,
+    server_queue::QUEUEING,
+    server_queue::KV_FULL,
 ];
 
 /// What must agree for the advice of two neighbouring cells to be one advisory.

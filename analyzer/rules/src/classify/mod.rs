@@ -75,6 +75,7 @@ mod rule;
 mod run;
 pub mod sampling;
 mod server_clock;
+mod server_queue;
 mod server_start;
 mod serving_host;
 mod small_batch;

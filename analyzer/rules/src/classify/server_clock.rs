@@ -129,11 +129,11 @@ fn kernels(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
 }
 
 /// The cells around one in which the same owner had the GPU.
-struct Near<'a>(Vec<Cell<'a>>);
+pub(super) struct Near<'a>(Vec<Cell<'a>>);
 
 impl<'a> Near<'a> {
     /// Those that are no further than this, and the next one to either side however long cells are.
-    fn of(cell: &Cell<'a>, seconds: f64) -> Self {
+    pub(super) fn of(cell: &Cell<'a>, seconds: f64) -> Self {
         let span = &cell.node.cells[cell.index];
         let seconds = seconds.max((span.end - span.start) as f64 / 1000.0);
         let cells = cell.node.around(cell.index, seconds).map(|index| Cell { index, ..*cell });
@@ -141,12 +141,12 @@ impl<'a> Near<'a> {
     }
 
     /// The mean over the cells that have it.
-    fn mean(&self, of: impl Fn(&Cell<'a>) -> Option<f64>) -> Option<f64> {
+    pub(super) fn mean(&self, of: impl Fn(&Cell<'a>) -> Option<f64>) -> Option<f64> {
         let told: Vec<f64> = self.0.iter().filter_map(of).collect();
         (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
     }
 
-    fn read(&self, signal: Signal) -> Option<f64> {
+    pub(super) fn read(&self, signal: Signal) -> Option<f64> {
         self.mean(|cell| cell.mean(signal))
     }
 

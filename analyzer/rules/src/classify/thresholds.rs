@@ -322,6 +322,12 @@ thresholds! {
     server_front_requests = 0.1 "requests" in 0.0..=1e6,
         "Requests outside the engine, in the mean, from which a server's front end is late.",
         from "definition: a tenth of the time with one request, as server_host_ratio; tokenising takes milliseconds";
+    server_queue_requests = 5.0 "requests" in 1.0..=1e6,
+        "Requests that wait for a server, in the mean, from which it has too few seats or too little memory for them.",
+        from "llm-d Workload Variant Autoscaler: queueLengthThreshold";
+    server_kv_ratio = 0.8 "ratio" in 0.1..=1.0,
+        "Share of a server's KV cache in use from which it is full.",
+        from "llm-d Workload Variant Autoscaler: kvCacheThreshold";
     derate_busy_ratio = 0.5 "ratio" in 0.0..=1.0,
         "Clocks of cells busy for at least this share are compared; an idle GPU lowers its own.",
         from "own choice: most of the cell";

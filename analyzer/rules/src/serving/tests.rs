@@ -153,7 +153,7 @@ fn buckets(metric: &str, more: &[(&str, &str)], per_minute: &[(&str, f64)]) -> V
 fn timed(series: &[Series]) -> Vec<(Latency, f64, std::ops::RangeInclusive<f64>)> {
     let rows = measure(series, &[held_by("ml/server")], &WINDOW);
     let latencies = rows.into_iter().flat_map(|row| row.served.unwrap().latencies);
-    latencies.map(|(latency, (histogram, _))| (latency, histogram.count(), histogram.within(2.0))).collect()
+    latencies.map(|(latency, histogram)| (latency, histogram.count(), histogram.within(2.0))).collect()
 }
 
 #[test]

@@ -326,6 +326,10 @@ signals! {
     JobRequestsWaiting "job_requests_waiting" Job Gauge "requests" up to 1e9,
     /// Requests that the server answered.
     JobRequests "job_requests" Job Counter "requests per second" up to 1e15,
+    /// Share of the memory for keys and values that requests in work have.
+    ServerKvUse "server_kv_use" Job Gauge "ratio" up to 1.5,
+    /// Requests that lost their place in the engine, for lack of that memory.
+    ServerPreemptions "server_preemptions" Job Counter "requests per second" up to 1e15,
     /// Steps of the server's engine that gave tokens; of several engines the mean.
     ServerSteps "server_steps" Job Counter "steps per second" up to 1e15,
     /// Tokens that came after another one of the same request.
@@ -383,7 +387,8 @@ impl Signal {
         use Signal as S;
         matches!(
             self,
-            S::ServerSteps
+            S::ServerKvUse
+                | S::ServerSteps
                 | S::ServerPrefillTime
                 | S::ServerRequestTime
                 | S::ServerQueueTime

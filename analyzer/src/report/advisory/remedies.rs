@@ -92,3 +92,48 @@ pub(super) const OVERSIZED_GPU: &[Remedy] = &[Remedy {
     risk: "an instance has its share of memory and multiprocessors and no more; no copies from instance to instance",
     source: "NVIDIA Multi-Instance GPU User Guide; jobstats documentation",
 }];
+
+const SERVER: &str = "the server";
+
+pub(super) const QUEUEING: &[Remedy] = &[
+    Remedy {
+        action: "Where running requests stand at the server's limit, raise it.",
+        command: Some(
+            "vllm serve MODEL --max-num-seqs=512   # SGLang: --max-running-requests=512 --schedule-conservativeness=0.5",
+        ),
+        restarts: SERVER,
+        who: OWNER,
+        risk: "each token takes longer in a larger batch: compare the latency; SGLang retracts requests where it admits too many",
+        source: "vLLM documentation, Optimization and Tuning; SGLang documentation, Hyperparameter Tuning",
+    },
+    Remedy {
+        action: "Where prompts take all of its steps, or it works on as many requests as latency allows, share them among more \
+                 replicas.",
+        command: Some("kubectl scale deployment/SERVER --replicas=N"),
+        restarts: "nothing",
+        who: OWNER,
+        risk: "each replica holds its GPUs all the time",
+        source: "llm-d documentation, Workload Variant Autoscaler",
+    },
+];
+
+pub(super) const KV_FULL: &[Remedy] = &[
+    Remedy {
+        action: "Give the server more memory for keys and values, or take less for each token.",
+        command: Some(
+            "vllm serve MODEL --gpu-memory-utilization=0.95 --kv-cache-dtype=fp8   # SGLang: --mem-fraction-static=0.9",
+        ),
+        restarts: SERVER,
+        who: OWNER,
+        risk: "with too little memory left the server fails; keys and values of 8 bits answer differently: compare the answers",
+        source: "vLLM documentation, Conserving Memory; SGLang documentation, Hyperparameter Tuning",
+    },
+    Remedy {
+        action: "Let fewer requests in at once, so that those that are in keep their place.",
+        command: Some("vllm serve MODEL --max-num-seqs=64   # SGLang: --schedule-conservativeness=1.3"),
+        restarts: SERVER,
+        who: OWNER,
+        risk: "more requests wait before they begin",
+        source: "vLLM documentation, Optimization and Tuning: preemption; SGLang documentation, Hyperparameter Tuning",
+    },
+];

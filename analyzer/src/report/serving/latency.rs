@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Server, Work};
-use crate::report::price::matches;
 use crate::report::text;
 use crate::report::units;
 use goodput_verdict::{Histogram, Latency, Served};
@@ -105,15 +104,6 @@ impl Measured {
 }
 
 impl Slo {
-    /// The entry that is meant for these models: the first of them.
-    pub(super) fn of<'s>(slo: &'s [Slo], models: &[String]) -> Option<&'s Slo> {
-        let is_of = |slo: &&Slo| match models {
-            [] => matches(&slo.model, ""),
-            _ => models.iter().all(|model| matches(&slo.model, model)),
-        };
-        slo.iter().find(is_of)
-    }
-
     /// Which requests of a server kept the limits; `None` where no request is known.
     pub(super) fn judge(&self, work: &Work) -> Option<Attainment> {
         let told = |limited: &(&Latency, &f64)| work.histograms.get(limited.0).filter(|told| told.count() > 0.0);
@@ -257,19 +247,5 @@ mod tests {
         assert_eq!(late(Latency::TimePerOutputToken, 1.0, &histogram, 10.0), 2.0..=2.0);
         assert_eq!(late(Latency::EndToEnd, 1.0, &histogram, 10.0), 2.0..=4.0);
         assert_eq!(late(Latency::TimeToFirstToken, 1.5, &histogram, 8.0), 0.0..=2.0);
-    }
-
-    #[test]
-    fn the_first_entry_of_all_models_of_a_line_is_meant() {
-        let slo = |model: &str, at| Slo { model: model.into(), limits: [(Latency::EndToEnd, 30.0)].into(), at };
-        let all = [slo("meta-llama/*", 0.99), slo("*", 0.95)];
-        let at = |models: &[&str]| {
-            let models: Vec<_> = models.iter().map(|name| (*name).to_owned()).collect();
-            Slo::of(&all, &models).map(|slo| slo.at)
-        };
-        assert_eq!(at(&["meta-llama/Llama-3.1-8B"]), Some(0.99));
-        assert_eq!(at(&["meta-llama/Llama-3.1-8B", "Qwen"]), Some(0.95));
-        assert_eq!(at(&[]), Some(0.95), "of servers that name no model");
-        assert_eq!(Slo::of(&all[..1], &[]), None);
     }
 }

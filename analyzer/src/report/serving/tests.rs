@@ -1,8 +1,9 @@
 use super::*;
 use crate::config::Config;
-use crate::report::{Period, Report, Site, build, html, markdown};
+use crate::report::summed::Summed;
+use crate::report::{Period, Price, Report, Site, build, html, markdown};
 use goodput_testing::bare;
-use goodput_verdict::{Energy, Interval};
+use goodput_verdict::{Achieved, Counted, Energy, Interval, RollUp};
 
 const HOUR: i64 = 3_600_000;
 const PRICES: &str =
@@ -28,7 +29,7 @@ fn row(owner: Option<&str>, model: &str, hour: i64, served: Served, amount: f64)
         ideal: None,
         served: Some(Counted {
             amounts: [(served, (amount, format!("vllm:{}_total", served.name())))].into(),
-            latencies: BTreeMap::new(),
+            ..Counted::default()
         }),
         model: Some(model.to_owned()).filter(|model| !model.is_empty()),
     }
@@ -71,7 +72,7 @@ fn tokens_are_held_against_the_hours_in_which_they_were_told() {
     assert_eq!((held.gpu_ms, held.share), (2 * HOUR, Some(0.5)), "two of four hours held are known");
     assert_eq!((without_a_request.gpu_ms, without_a_request.share), (HOUR / 2, Some(0.25)));
     assert!(unjoined.is_empty());
-    let [ServedModel { models, work, servers }] = &models[..] else { panic!("{models:?}") };
+    let [ServedModel { models, work, servers, .. }] = &models[..] else { panic!("{models:?}") };
     assert_eq!((&models[..], servers.len()), (&["m".to_owned()][..], 1));
     assert_eq!(work.generation_tokens_per_gpu_second, Some(1000.0));
     assert_eq!(work.generation_tokens_per_productive_gpu_second, Some(7.2e6 / 5400.0));
@@ -215,7 +216,7 @@ fn timed(owner: &str, hour: i64, requests: f64, buckets: Option<[f64; 3]>) -> Ac
     let mut row = row(Some(owner), "m", hour, Served::Requests, requests);
     let bounds = [1.0, 2.5, f64::INFINITY];
     let histogram = |growths: [f64; 3]| Histogram::of_cumulative(bounds.into_iter().zip(growths).collect()).unwrap();
-    let told = buckets.map(|growths| (Latency::TimeToFirstToken, (histogram(growths), "ttft_bucket".to_owned())));
+    let told = buckets.map(|growths| (Latency::TimeToFirstToken, histogram(growths)));
     row.served.as_mut().unwrap().latencies.extend(told);
     row
 }
@@ -225,10 +226,10 @@ fn requests_keep_their_limits_as_far_as_histograms_tell() {
     let intervals: Vec<_> = ["a", "b"].map(|owner| interval(owner, Class::Productive, 0, HOUR)).into();
     let config = |ttft: &str| {
         let slo = format!("serving:\n  slo:\n  - {{model: 'm*', ttft: {ttft}, at: 0.9}}\n");
-        Config::parse(&slo).unwrap().slo
+        Config::parse(&slo).unwrap().serving
     };
     let with = |rows: &[Achieved], ttft: &str| {
-        let mut models = section(rows, &intervals, &[]).unwrap().with_limits(&config(ttft)).models;
+        let mut models = section(rows, &intervals, &[]).unwrap().with_terms(&config(ttft)).models;
         models.remove(0).work
     };
     let within = |low: f64, high: f64| Some(Within { low, high: Some(high) });
@@ -250,7 +251,11 @@ fn requests_keep_their_limits_as_far_as_histograms_tell() {
     assert_eq!((slo.requests, slo.met, slo.unmeasured.len()), (150.0, within(60.0, 110.0), 1), "b may be all or none");
     let slo = with(&one[1..], "1s").slo.unwrap();
     assert_eq!((slo.requests, slo.met, slo.ratio, slo.met_per_gpu_second), (50.0, None, None, None));
-    assert_eq!(section(&both, &intervals, &[]).unwrap().with_limits(&[]).models[0].work.slo, None, "never assumed");
+    assert_eq!(
+        section(&both, &intervals, &[]).unwrap().with_terms(&ServingTerms::default()).models[0].work.slo,
+        None,
+        "never assumed"
+    );
 }
 
 #[test]
@@ -276,4 +281,56 @@ fn the_report_shows_latencies_and_limits() {
     let page = html::render(&report.clone().with_terms(&terms), &Site::default()).unwrap();
     assert!(page.contains(">50.0 % to 100 %</td>") && page.contains(">1 to 2.5 s</td>"), "{page}");
     assert!(!markdown::render(&report).unwrap().contains("kept all limits"), "no limits, nothing is said of them");
+}
+
+/// An hour of a replica that needed this much of itself in each five minutes.
+fn busy(owner: &str, hour: i64, demand: &[f64]) -> Achieved {
+    let mut row = row(Some(owner), "m", hour, Served::Requests, 9.0);
+    let slots = (0..12).map(|n| demand.get(n % demand.len()).copied());
+    row.served.as_mut().unwrap().demand = slots.collect();
+    row
+}
+
+#[test]
+fn replicas_that_no_request_needed_are_spare() {
+    let owners = ["a", "b", "c", "d"];
+    let intervals: Vec<_> =
+        owners.iter().flat_map(|owner| [0, 1].map(|hour| interval(owner, Class::Productive, hour, HOUR))).collect();
+    let prices = Config::parse(PRICES).unwrap().prices;
+    let replicas = |rows: &[Achieved], terms: &str| {
+        let terms = Config::parse(terms).unwrap().serving;
+        let models = section(rows, &intervals, &prices).unwrap().with_terms(&terms).models;
+        models[0].replicas.clone()
+    };
+    let four: Vec<_> = owners.iter().flat_map(|owner| [0, 1].map(|hour| busy(owner, hour, &[0.1, 0.3]))).collect();
+    let found = replicas(&four, "").unwrap();
+    assert_eq!((found.most, found.needed, found.hours, found.spare_hours), (4, 2, 8.0, 4.0), "1.2 of one at most");
+    assert_eq!(found.spare_gpu_hours, 4.0);
+    assert_eq!(amount(&found.spare_cost), Some(("EUR", 14.4)));
+    let slo = "serving:\n  slo:\n  - {model: '*', ttft: 1s, at: 0.9}\n";
+    let quiet: Vec<_> = owners.iter().map(|owner| busy(owner, 0, &[0.01])).collect();
+    assert_eq!(replicas(&quiet, "").unwrap().needed, 1);
+    assert_eq!(replicas(&quiet, slo).unwrap().needed, 2, "one that fails leaves another");
+    assert_eq!(replicas(&quiet, &format!("{slo}  min_replicas: {{m: 3}}\n")).unwrap().needed, 3);
+    let full: Vec<_> = owners.iter().map(|owner| busy(owner, 0, &[1.25])).collect();
+    assert_eq!(replicas(&full, "").map(|found| (found.needed, found.spare_hours)), Some((5, 0.0)));
+    assert_eq!(replicas(&quiet[..1], ""), None, "one replica is not compared");
+    let one_after_another = [busy("a", 0, &[0.9]), busy("b", 1, &[0.9])];
+    assert_eq!(replicas(&one_after_another, ""), None, "never at once");
+    let both =
+        [busy("a", 0, &[0.2]), busy("b", 0, &[0.2]), Achieved { model: Some("lora".into()), ..busy("b", 0, &[0.2]) }];
+    assert_eq!(replicas(&both, ""), None, "b serves another model too");
+}
+
+#[test]
+fn the_first_entry_whose_pattern_fits_all_names_is_meant() {
+    let entries = [("meta-llama/*".to_owned(), 1), ("*".to_owned(), 2)];
+    let found = |entries: &[(String, i32)], models: &[&str]| {
+        let models: Vec<_> = models.iter().map(|name| (*name).to_owned()).collect();
+        fitting(entries, |(pattern, _)| pattern, &models).map(|(_, number)| *number)
+    };
+    assert_eq!(found(&entries, &["meta-llama/Llama-3.1-8B"]), Some(1));
+    assert_eq!(found(&entries, &["meta-llama/Llama-3.1-8B", "Qwen"]), Some(2));
+    assert_eq!(found(&entries, &[]), Some(2), "of servers that name no model");
+    assert_eq!(found(&entries[..1], &[]), None);
 }

@@ -61,7 +61,8 @@ fn achieved() -> Achieved {
         ideal: Some(-0.0),
         served: Some(Counted {
             amounts: [(Served::GenerationTokens, (0.1 + 0.2, "vllm:generation_tokens_total".to_owned()))].into(),
-            latencies: [(Latency::EndToEnd, (latency, "vllm:e2e_request_latency_seconds_bucket".to_owned()))].into(),
+            latencies: [(Latency::EndToEnd, latency)].into(),
+            demand: vec![Some(0.25), None],
         }),
         model: Some("llama".to_owned()),
     }
