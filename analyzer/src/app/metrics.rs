@@ -19,6 +19,7 @@ use goodput_store::Stats;
 use goodput_web::BUILT;
 
 mod forecasts;
+mod serving;
 mod store;
 mod verdicts;
 
@@ -36,6 +37,7 @@ pub(crate) fn whole(
 ) -> Page {
     let mut page = Page::default();
     verdicts::push(&mut page, progress, terms);
+    serving::push(&mut page, progress, terms);
     forecasts::push(&mut page, &progress.prospects);
     of_itself(&mut page, progress, account, tally, ways_in, stats);
     of_reads(&mut page, limits, reads);

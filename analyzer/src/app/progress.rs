@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Interval, Prospect};
+use goodput_verdict::{Achieved, Interval, Prospect};
 
 /// What the loop has come to.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Progress {
     pub reopened: u64,
     /// The last window that is over.
     pub last_hour: Vec<Interval>,
+    /// What inference servers counted in it.
+    pub last_served: Vec<Achieved>,
     /// The last minutes that are judged.
     pub last_minutes: Vec<Interval>,
     /// What is to be expected of every memory, as at the last minute that is judged.

@@ -310,7 +310,7 @@ mod tests {
             "goodput.yml:1: zone: expected the IANA name of a time zone such as Europe/Berlin, found \"Mars/Olympus\"",
             "goodput.yml:4: scrape[0].targets[0]: expected HOST:PORT such as node1:9400, found \"node1\"",
             "goodput.yml:5: scrape[0].interval: expected a positive duration such as 15s, 500ms or 1m30s, found \"fast\"",
-            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices, report, application, ingest",
+            "goodput.yml:6: colour: unknown key, expected one of zone, scrape, thresholds, store, prices, report, application, serving",
             "goodput.yml:8: thresholds.no_such: unknown key, expected one of ",
             "goodput.yml:9: thresholds.sustained_busy_rati: unknown key (did you mean sustained_busy_ratio?), expected one of ",
         ]) {

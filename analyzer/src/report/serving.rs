@@ -20,9 +20,9 @@ pub use replicas::Replicas;
 
 use super::build::Ledger;
 use super::price::matches;
-use super::summed::Item;
-use super::{Amount, ClassAmount, units};
-use goodput_verdict::{Class, Histogram, Latency, Served};
+use super::summed::{Item, Summed};
+use super::{Amount, ClassAmount, Terms, units};
+use goodput_verdict::{Achieved, Class, Histogram, Interval, Latency, RollUp, Served};
 
 /// The section `serving` of the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -144,6 +144,18 @@ struct Used<'a, 'p> {
     items: Vec<&'a Item<'p>>,
     /// GPU-milliseconds held in the whole period.
     all_ms: i64,
+}
+
+/// What servers served in a window, by what was stored of it.
+pub(crate) fn of_window(rows: &[Achieved], intervals: &[Interval], terms: &Terms) -> Option<Serving> {
+    if rows.iter().all(|row| row.served.is_none()) {
+        return None;
+    }
+    let mut servers = Servers::new(&terms.prices);
+    servers.report(rows);
+    servers.nodes(&Summed::of(intervals, &terms.prices));
+    RollUp::fold(intervals).into_iter().for_each(|hour| servers.add(hour));
+    servers.section().map(|serving| serving.with_terms(&terms.serving))
 }
 
 impl Serving {

@@ -311,9 +311,9 @@ impl<S: Embedded> Judging<S> {
     ) -> Result<(), JudgeError> {
         let is_over = |window: &Range<TimeMs>| window.end <= until;
         let last = windows(until - 2 * HOUR_MS..until, &self.zone).into_iter().rev().find(is_over);
-        let last_hour = match last {
-            Some(window) => self.store.intervals(window).await?,
-            None => Vec::new(),
+        let (last_hour, last_served) = match last {
+            Some(window) => (self.store.intervals(window.clone()).await?, self.store.achieved(window).await?),
+            None => Default::default(),
         };
         let minutes = until - LAST_MINUTES * MINUTE_MS..until;
         let last_minutes = self.judge.verdicts(reader, &minutes, until).await?.intervals;
@@ -321,6 +321,7 @@ impl<S: Embedded> Judging<S> {
         self.progress.send_modify(|progress| {
             progress.prospects = prospects;
             progress.last_hour = last_hour;
+            progress.last_served = last_served;
             progress.last_minutes = last_minutes;
             progress.unjoined = unjoined;
         });

@@ -6,6 +6,7 @@
 
 pub mod ingest;
 pub mod own;
+pub mod serving;
 pub mod store;
 pub mod verdicts;
 
@@ -13,7 +14,7 @@ use crate::Metric;
 
 /// Every metric of the analyzer.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [verdicts::ROWS, own::ROWS, ingest::ROWS, store::ROWS].into_iter().flatten().copied()
+    [verdicts::ROWS, serving::ROWS, own::ROWS, ingest::ROWS, store::ROWS].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use goodput_catalog::analyzer::all;
 use goodput_store::{Appended, Options, Upkeep};
 use goodput_testing::{interval, risk};
-use goodput_verdict::{Class, HOUR_MS, Interval, Kind, Prospect};
+use goodput_verdict::{
+    Achieved, Class, Counted, Energy, HOUR_MS, Histogram, Interval, Kind, Latency, Prospect, Served,
+};
 use goodput_web::Refusals;
 
 use super::*;
@@ -16,6 +18,7 @@ use crate::ingest::Limits;
 use crate::ingest::remote_write::PassedOver;
 use crate::ingest::tally::Counts;
 use crate::report::Price;
+use crate::report::serving::{ServingTerms, Slo};
 
 /// What the page is made from.
 #[derive(Default)]
@@ -55,7 +58,8 @@ fn progress() -> Progress {
     let prospects = Kind::all().map(|kind| with_all_limits(risk("a", 1, kind).last));
     Progress {
         judged_until_ms: Some(1_795_237_185_500),
-        last_hour: vec![held("a", Class::IdleHeld), interval("b", 1, Class::Productive)],
+        last_hour: vec![held("a", Class::IdleHeld), interval("b", 1, Class::Productive), serving_interval()],
+        last_served: vec![served("slurm-7"), served("slurm-8")],
         last_minutes: vec![interval("a", 1, Class::Productive)],
         prospects: prospects.collect(),
         dropped_gpus: 1,
@@ -68,10 +72,48 @@ fn progress() -> Progress {
 
 fn held(node: &str, class: Class) -> Interval {
     let (owner, account) = (Some("slurm-7".to_owned()), Some("vision".to_owned()));
-    Interval { owner, account, ..interval(node, 1, class) }
+    Interval { owner, account, energy: Some(DRAWN), ..interval(node, 1, class) }
 }
 
-/// One price, of node a.
+/// 300 W for an hour.
+const DRAWN: Energy = Energy { mj: 300 * HOUR_MS, ms: HOUR_MS, counted_ms: HOUR_MS };
+
+/// The time of another server.
+fn serving_interval() -> Interval {
+    let (owner, gpu) = (Some("slurm-8".to_owned()), "GPU-2".to_owned());
+    Interval { owner, gpu, energy: Some(DRAWN), ..interval("a", 1, Class::Productive) }
+}
+
+/// A replica that answered 9 of 10 requests within a second, and needed a fifth of itself.
+fn served(owner: &str) -> Achieved {
+    let kinds = [Served::Requests, Served::PromptTokens, Served::GenerationTokens];
+    let histogram = Histogram::of_cumulative(vec![(1.0, 9.0), (f64::INFINITY, 10.0)]);
+    let served = Counted {
+        amounts: kinds
+            .into_iter()
+            .zip([10.0, 7200.0, 3600.0])
+            .map(|(kind, n)| (kind, (n, "x_total".to_owned())))
+            .collect(),
+        latencies: histogram.map(|told| (Latency::EndToEnd, told)).into_iter().collect(),
+        demand: vec![Some(0.2)],
+    };
+    Achieved {
+        cluster: None,
+        metric: "x_total".to_owned(),
+        unit: "tokens".to_owned(),
+        start_ms: HOUR_MS,
+        end_ms: 2 * HOUR_MS,
+        owner: Some(owner.to_owned()),
+        subject: owner.to_owned(),
+        amount: 3600.0,
+        covered_ms: HOUR_MS,
+        ideal: None,
+        served: Some(served),
+        model: Some("llama".to_owned()),
+    }
+}
+
+/// One price, of node a, and a limit.
 fn terms() -> Terms {
     let price = Price {
         model: "*H100*".to_owned(),
@@ -83,7 +125,9 @@ fn terms() -> Terms {
         valid_from: jiff::civil::Date::ZERO,
         valid_from_ms: 0,
     };
-    Terms { prices: [price].into(), ..Terms::default() }
+    let slo = Slo { model: "*".to_owned(), limits: [(Latency::EndToEnd, 1.0)].into(), at: 0.99 };
+    let serving = ServingTerms { slo: vec![slo], min_replicas: vec![("*".to_owned(), 1)] };
+    Terms { prices: [price].into(), serving: serving.into(), ..Terms::default() }
 }
 
 /// Every time is known.

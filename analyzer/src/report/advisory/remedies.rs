@@ -98,9 +98,7 @@ const SERVER: &str = "the server";
 pub(super) const QUEUEING: &[Remedy] = &[
     Remedy {
         action: "Where running requests stand at the server's limit, raise it.",
-        command: Some(
-            "vllm serve MODEL --max-num-seqs=512   # SGLang: --max-running-requests=512 --schedule-conservativeness=0.5",
-        ),
+        command: Some("--max-num-seqs=512   # of vLLM; of SGLang --max-running-requests=512"),
         restarts: SERVER,
         who: OWNER,
         risk: "each token takes longer in a larger batch: compare the latency; SGLang retracts requests where it admits too many",
@@ -109,7 +107,7 @@ pub(super) const QUEUEING: &[Remedy] = &[
     Remedy {
         action: "Where prompts take all of its steps, or it works on as many requests as latency allows, share them among more \
                  replicas.",
-        command: Some("kubectl scale deployment/SERVER --replicas=N"),
+        command: None,
         restarts: "nothing",
         who: OWNER,
         risk: "each replica holds its GPUs all the time",
@@ -121,7 +119,7 @@ pub(super) const KV_FULL: &[Remedy] = &[
     Remedy {
         action: "Give the server more memory for keys and values, or take less for each token.",
         command: Some(
-            "vllm serve MODEL --gpu-memory-utilization=0.95 --kv-cache-dtype=fp8   # SGLang: --mem-fraction-static=0.9",
+            "--gpu-memory-utilization=0.95 --kv-cache-dtype=fp8   # of vLLM; of SGLang --mem-fraction-static=0.9",
         ),
         restarts: SERVER,
         who: OWNER,
@@ -130,7 +128,7 @@ pub(super) const KV_FULL: &[Remedy] = &[
     },
     Remedy {
         action: "Let fewer requests in at once, so that those that are in keep their place.",
-        command: Some("vllm serve MODEL --max-num-seqs=64   # SGLang: --schedule-conservativeness=1.3"),
+        command: Some("--max-num-seqs=64   # of vLLM; of SGLang --schedule-conservativeness=1.3"),
         restarts: SERVER,
         who: OWNER,
         risk: "more requests wait before they begin",

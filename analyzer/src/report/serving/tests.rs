@@ -1,9 +1,8 @@
 use super::*;
 use crate::config::Config;
-use crate::report::summed::Summed;
 use crate::report::{Period, Price, Report, Site, build, html, markdown};
 use goodput_testing::bare;
-use goodput_verdict::{Achieved, Counted, Energy, Interval, RollUp};
+use goodput_verdict::{Counted, Energy};
 
 const HOUR: i64 = 3_600_000;
 const PRICES: &str =
