@@ -10,7 +10,7 @@ use super::route::Route;
 use super::table::Table;
 use super::{Answer, Page, Problem};
 use crate::app::App;
-use crate::report::serving::{Serving, Work};
+use crate::report::serving::{Replicas, Serving, Work};
 use goodput_store::Results;
 
 goodput_catalog::named! {
@@ -41,6 +41,8 @@ struct ServedWork {
     owner: Option<String>,
     /// How many servers it is about.
     servers: usize,
+    /// How many of them were needed; null of one server, and of models that never had two at once.
+    replicas: Option<Replicas>,
     /// GPU time held, and what was served with it.
     #[serde(flatten)]
     work: Work,
@@ -48,10 +50,13 @@ struct ServedWork {
 
 pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> {
     table.get(
-        Route::new("/serving", "The work of inference servers with the GPU time that they held")
-            .about("Of a week's report, or of the hours from start to end. With start or end the query has no week.")
-            .hours(MAX_HOURS)
-            .asks(&[BY, WEEK, CLUSTER, OWNER, LIMIT, CURSOR]),
+        Route::new(
+            "/serving",
+            "The work of inference servers with the GPU time that they held: tokens, latencies, limits, replicas",
+        )
+        .about("Of a week's report, or of the hours from start to end. With start or end the query has no week.")
+        .hours(MAX_HOURS)
+        .asks(&[BY, WEEK, CLUSTER, OWNER, LIMIT, CURSOR]),
         serving,
     )
 }
@@ -76,7 +81,8 @@ fn lines(serving: &Serving, by: ServedBy) -> Vec<ServedWork> {
     for model in &serving.models {
         let (models, servers) = (model.models.clone(), model.servers.len());
         if by == ServedBy::Model {
-            lines.push(ServedWork { models, cluster: None, owner: None, servers, work: model.work.clone() });
+            let (replicas, work) = (model.replicas.clone(), model.work.clone());
+            lines.push(ServedWork { models, cluster: None, owner: None, servers, replicas, work });
             continue;
         }
         lines.extend(model.servers.iter().map(|server| ServedWork {
@@ -84,6 +90,7 @@ fn lines(serving: &Serving, by: ServedBy) -> Vec<ServedWork> {
             cluster: server.cluster.clone(),
             owner: Some(server.owner.clone()),
             servers: 1,
+            replicas: None,
             work: server.work.clone(),
         }));
     }

@@ -45,7 +45,24 @@ fn min_replicas(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>)
         let number = scalar(&format!("{name}.{:?}", model.value), value, mistakes, replicas)?;
         Some((model.value.clone(), number))
     };
-    entries.iter().filter_map(&mut entry).collect()
+    let least: Vec<_> = entries.iter().filter_map(&mut entry).collect();
+    never_reached(name, value, least.iter().map(|(model, _)| model), mistakes);
+    least
+}
+
+/// The first entry that fits is taken: one after `*` never is.
+fn never_reached<'m>(
+    name: &str,
+    value: &Spanned<Value>,
+    mut models: impl Iterator<Item = &'m String>,
+    mistakes: &mut Vec<Mistake>,
+) {
+    if models.any(|model| model == "*")
+        && let Some(model) = models.next()
+    {
+        let text = format!("{name}: {model:?} is never reached, for \"*\" before it fits every model: put \"*\" last");
+        mistakes.push(Mistake { line: line(value), text });
+    }
 }
 
 fn slo(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Slo> {
@@ -59,6 +76,7 @@ fn slo(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<S
         }
         all.push(slo);
     }
+    never_reached(name, value, all.iter().map(|slo| &slo.model), mistakes);
     all
 }
 
@@ -113,7 +131,7 @@ mod tests {
     fn limits_are_read_and_printed() {
         let config = Config::parse(
             "serving:\n  slo:\n  - {model: 'meta-llama/*', ttft: 2s, tpot: 200ms, at: 0.99}\n  - {model: '*', e2e: 30s, at: 0.95}\n\
-             \x20 min_replicas: {'*': 2, small: 0}\n",
+             \x20 min_replicas: {small: 0, '*': 2}\n",
         )
         .unwrap();
         let slo = |model: &str, limits: &[(Latency, f64)], at| {
@@ -122,7 +140,7 @@ mod tests {
         };
         let first = [(Latency::TimeToFirstToken, 2.0), (Latency::TimePerOutputToken, 0.2)];
         let slo = vec![slo("meta-llama/*", &first, 0.99), slo("*", &[(Latency::EndToEnd, 30.0)], 0.95)];
-        let expected = ServingTerms { slo, min_replicas: vec![("*".into(), 2), ("small".into(), 0)] };
+        let expected = ServingTerms { slo, min_replicas: vec![("small".into(), 0), ("*".into(), 2)] };
         assert_eq!(config.serving, expected);
         assert_eq!(Config::parse(&config.to_string()).unwrap().serving, expected);
         assert_eq!(Config::parse(&Config::default().to_string()).unwrap().serving, ServingTerms::default());
@@ -138,7 +156,7 @@ mod tests {
                     \x20 - {model: d, e2e: 2s, at: 0.9}\n\
                     \x20 - {ttft: 2s, at: 0.9, itl: 1s}\n\
                     \x20 groups: []\n\
-                    \x20 min_replicas: {a: many}\n";
+                    \x20 min_replicas: {a: many, '*': 1, b: 2}\n";
         let mistakes = Config::parse(file).unwrap_err();
         let told: Vec<_> = mistakes.iter().map(|one| format!("{}: {}", one.line, one.text)).collect();
         assert_eq!(
@@ -152,6 +170,7 @@ mod tests {
                 "8: serving.slo[5].model: missing",
                 "9: serving.groups: unknown key, expected one of slo, min_replicas",
                 "10: serving.min_replicas.\"a\": expected a number of replicas, 0 to 100000, found \"many\"",
+                "10: serving.min_replicas: \"b\" is never reached, for \"*\" before it fits every model: put \"*\" last",
             ]
         );
     }

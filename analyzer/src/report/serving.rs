@@ -14,6 +14,7 @@ pub(super) use collected::Servers;
 use collected::{Owner, Reported};
 pub use figures::money;
 use figures::{joules, per_million, per_second};
+use latency::Timed;
 pub use latency::{Attainment, Measured, Slo, Within, shown};
 use replicas::Demand;
 pub use replicas::Replicas;
@@ -22,7 +23,7 @@ use super::build::Ledger;
 use super::price::matches;
 use super::summed::{Item, Summed};
 use super::{Amount, ClassAmount, Terms, units};
-use goodput_verdict::{Achieved, Class, Histogram, Interval, Latency, RollUp, Served};
+use goodput_verdict::{Achieved, Class, Interval, Latency, RollUp, Served};
 
 /// The section `serving` of the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,7 +107,10 @@ pub struct Work {
     pub slo: Option<Attainment>,
     /// What `latencies` are read from.
     #[serde(skip)]
-    histograms: BTreeMap<Latency, Histogram>,
+    timed: BTreeMap<Latency, Timed>,
+    /// Milliseconds of servers in which their counters are known.
+    #[serde(skip)]
+    known_ms: i64,
 }
 
 /// Classes that have a column of the report.
@@ -228,14 +232,15 @@ impl ServedModel {
 impl Work {
     fn of<'i, 'p: 'i>(used: impl IntoIterator<Item = &'i Used<'i, 'p>>) -> Self {
         let (mut ledger, mut served, mut all_ms) = (Ledger::default(), BTreeMap::new(), 0);
-        let (mut counters, mut histograms) = (BTreeSet::new(), BTreeMap::<Latency, Histogram>::new());
+        let (mut counters, mut timed, mut known_ms) = (BTreeSet::new(), BTreeMap::<Latency, Timed>::new(), 0);
         for used in used {
             used.items.iter().for_each(|item| ledger.add(item));
             used.reported.known().for_each(|(kind, amount)| *served.entry(kind).or_default() += amount);
             counters.extend(used.reported.counters.iter().cloned());
-            for (latency, told) in &used.reported.latencies {
-                histograms.entry(*latency).or_default().add(told);
+            for (latency, told) in used.reported.timed() {
+                timed.entry(*latency).or_default().add(&told.histogram, told.requests);
             }
+            known_ms += used.reported.known_ms();
             all_ms += used.all_ms;
         }
         let (held, productive) = (ledger.allocated(), ledger.get(Class::Productive));
@@ -256,9 +261,10 @@ impl Work {
             productive_cost_per_million_generation_tokens: per_million(answers, &productive),
             cost_per_million_tokens: per_million(tokens, &held),
             joules_per_generation_token: joules(answers, &held),
-            latencies: histograms.iter().filter_map(|(one, told)| Some((*one, Measured::of(told)?))).collect(),
+            latencies: timed.iter().filter_map(|(one, told)| Some((*one, Measured::of(&told.histogram)?))).collect(),
             slo: None,
-            histograms,
+            timed,
+            known_ms,
             served,
             held,
         }

@@ -22,12 +22,12 @@ fn queueing(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
 fn kv_full(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
     let near = Near::of(cell, t.server_near_seconds);
     let (waiting, used) = (near.read(Signal::JobRequestsWaiting)?, near.read(Signal::ServerKvUse)?);
-    if used < t.server_kv_ratio || is_batch(&near) {
+    if used < t.server_kv_ratio {
         return None;
     }
     let preempted = near.read(Signal::ServerPreemptions).filter(|rate| *rate > 0.0);
     let preempted = preempted.map(|value| Fact { value, ..PREEMPTED });
-    let waits = Some(queue(waiting, t)).filter(|_| waiting >= t.server_queue_requests);
+    let waits = Some(queue(waiting, t)).filter(|_| waiting >= t.server_queue_requests && !is_batch(cell, t));
     let facts: Vec<Fact> = [preempted, waits].into_iter().flatten().collect();
     (!facts.is_empty()).then(|| grounds([vec![memory(used, t)], facts].concat()))
 }
@@ -35,7 +35,8 @@ fn kv_full(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
 const PREEMPTED: Fact = Fact { signal: "server_preemptions", unit: "requests per second", value: 0.0, threshold: 0.0 };
 
 /// Is it work of which there is always more, such as a batch of prompts? Then a full cache is as it should be.
-fn is_batch(near: &Near<'_>) -> bool {
+fn is_batch(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    let near = Near::of(cell, t.server_far_seconds);
     let waits = |cell: &Cell<'_>| Some(cell.read(Signal::JobRequestsWaiting)?.min >= 1.0);
     near.mean(|cell| waits(cell).map(|waits| f64::from(u8::from(waits)))) == Some(1.0)
 }

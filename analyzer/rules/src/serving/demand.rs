@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{OF_COPIES, Told};
+use super::{OF_COPIES, Told, seen};
 use crate::application::within;
-use crate::signal::{Meaning, Signal, engine_of, metrics_of};
+use crate::signal::{Kind, Meaning, Signal, engine_of, metrics_of};
 use goodput_exposition::sample::{Labels, Sample, TimeMs};
 use goodput_verdict::SLOT_MS;
 
@@ -30,6 +30,8 @@ const QUEUE_FULL: f64 = 5.0;
 const LEAST_TOKENS: f64 = 20.0;
 /// Fewer scrapes say little of how often a request was open.
 const LEAST_SCRAPES: usize = 12;
+/// Triton's gauge of requests has those alone that wait: without any, it may be as busy as can be.
+const QUEUED_ALONE: &str = "nv_inference_pending_request_count";
 /// Kept to a hundredth.
 const PER_SERVER: f64 = 100.0;
 
@@ -63,7 +65,9 @@ impl<'a> Engines<'a> {
         samples: &[Sample],
         window: &Range<TimeMs>,
     ) {
-        if !SIGNALS.contains(&meaning.signal) {
+        // Servers of prefill and of decode are no replicas of each other.
+        let is_half = matches!(labels.get("engine_type"), Some("prefill" | "decode"));
+        if !SIGNALS.contains(&meaning.signal) || labels.metric() == QUEUED_ALONE || is_half {
             return;
         }
         let slots: Slots = slots(window).map(|slot| read(meaning.signal, samples, &slot)).collect();
@@ -79,8 +83,14 @@ impl<'a> Engines<'a> {
     /// What of the server is needed in each slot: the mean of its engines. Nothing where the server does not tell; all of it
     /// where it is there and does not tell how busy it is.
     pub(super) fn demand(&self, window: &Range<TimeMs>) -> Slots {
+        // The front end of several engines tells of them together.
+        let is_front = |(instance, labels): &Engine<'_>| {
+            let is_alone = |other: &&Engine<'_>| other.0 == *instance && other.1.iter().any(Option::is_some);
+            labels.iter().all(Option::is_none) && self.0.keys().any(|other| is_alone(&other))
+        };
+        let engines: Vec<_> = self.0.iter().filter(|(engine, _)| !is_front(engine)).map(|(_, told)| told).collect();
         let slot = |slot: usize| {
-            let told: Vec<f64> = self.0.values().filter_map(|engine| demand(engine, slot)).collect();
+            let told: Vec<f64> = engines.iter().filter_map(|engine| demand(engine, slot)).collect();
             let mean = told.iter().sum::<f64>() / told.len() as f64;
             (!told.is_empty()).then_some((mean * PER_SERVER).round() / PER_SERVER)
         };
@@ -99,8 +109,13 @@ fn count(window: &Range<TimeMs>) -> usize {
     usize::try_from((window.end - window.start) / SLOT_MS).unwrap_or_default()
 }
 
-/// Of counters the growth, of gauges the mean; of requests in work the share of scrapes with one at least.
+/// Of counters the growth, of gauges the mean; of requests in work the share of scrapes with one at least. Nothing where less
+/// than half of the slot is known: a replica that comes or goes is none yet, or no more.
 fn read(signal: Signal, samples: &[Sample], slot: &Range<TimeMs>) -> Option<f64> {
+    let half = SLOT_MS / 2;
+    if signal.kind() != Kind::Counter && seen(samples, slot).map(|span| span.end - span.start).sum::<i64>() < half {
+        return None;
+    }
     match signal {
         Signal::JobRequestsOpen => {
             let told = scrapes(samples, slot);
@@ -111,7 +126,11 @@ fn read(signal: Signal, samples: &[Sample], slot: &Range<TimeMs>) -> Option<f64>
             let told = scrapes(samples, slot);
             (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
         }
-        _ => within(samples, slot).map(|growth| growth.amount),
+        _ => {
+            let growth = within(samples, slot)?;
+            let known: i64 = growth.spans.iter().map(|span| span.end - span.start).sum();
+            (known >= half).then(|| growth.amount * SLOT_MS as f64 / known as f64)
+        }
     }
 }
 
@@ -130,10 +149,16 @@ fn demand(engine: &BTreeMap<Signal, Metrics<'_>>, slot: usize) -> Option<f64> {
         let stepping = told(Signal::ServerSteps)? * told(Signal::ServerTokenTime)? / tokens;
         Some((stepping + told(Signal::ServerPrefillTime).unwrap_or_default()) / seconds)
     };
-    // No engine is active for longer than requests were open on average (Little's law).
-    let open = || told(Signal::ServerRequestTime).map(|time| time / seconds);
-    let scraped = || told(Signal::JobRequestsOpen);
-    let active = idle.or_else(of_steps).or_else(open).or_else(scraped).unwrap_or(1.0).clamp(0.0, 1.0);
+    // A server that computes prompts for another one gives no token after the first.
+    let is_half =
+        told(Signal::ServerTokens) == Some(0.0) && told(Signal::ServerPrefillTime).is_some_and(|time| time > 0.0);
+    if is_half {
+        return None;
+    }
+    // No engine is active for longer than requests were open on average (Little's law); these are counted at their end.
+    let open = told(Signal::ServerRequestTime).map(|time| time / seconds);
+    let of_requests = || [open, told(Signal::JobRequestsOpen)].into_iter().flatten().reduce(f64::max);
+    let active = idle.or_else(of_steps).or_else(of_requests).unwrap_or(1.0).clamp(0.0, 1.0);
     let waiting = told(Signal::JobRequestsWaiting).is_some_and(|waiting| waiting >= QUEUE_FULL);
     let kv = told(Signal::ServerKvUse).unwrap_or_default() / KV_FULL;
     Some(if waiting { kv.max(1.0) } else { kv.max(active) })

@@ -175,6 +175,17 @@ fn histograms_of_requests_are_summed_as_their_counters_are() {
 }
 
 #[test]
+fn buckets_of_a_server_that_starts_again_go_on_from_zero() {
+    let mut series = buckets("vllm:time_to_first_token_seconds_bucket", &[], &[("1.0", 1.0), ("+Inf", 4.0)]);
+    series.push(grows("vllm:request_success_total", &[("finished_reason", "stop")], 4.0));
+    for one in &mut series {
+        let per_minute = one.samples[1].value - one.samples[0].value;
+        (0..).zip(&mut one.samples).skip(30).for_each(|(n, sample)| sample.value = per_minute * f64::from(n - 30));
+    }
+    assert_eq!(timed(&series), [(Latency::TimeToFirstToken, 236.0, 59.0..=236.0)], "all but the minute of the start");
+}
+
+#[test]
 fn bounds_of_triton_are_milliseconds() {
     let metric = "nv_inference_first_response_histogram_ms_bucket";
     let requests = grows("nv_inference_request_success", &[], 4.0);

@@ -20,8 +20,10 @@ pub(super) fn push(page: &mut Page, progress: &Progress, terms: &Terms) {
 fn push_model(page: &mut Page, name: &str, model: &ServedModel) {
     let work = &model.work;
     let seconds = work.held.gpu_ms as f64 / 1000.0;
-    let requests = work.served.get(&Served::Requests).filter(|_| seconds > 0.0);
-    known(page, &rows::REQUESTS, &[name], requests.map(|requests| requests / seconds));
+    let requests = work.served.get(&Served::Requests).copied();
+    known(page, &rows::REQUESTS, &[name], requests);
+    let rate = requests.filter(|_| seconds > 0.0).map(|requests| requests / seconds);
+    known(page, &rows::REQUEST_RATE, &[name], rate);
     let bases = [
         ("held", work.generation_tokens_per_gpu_second),
         ("productive", work.generation_tokens_per_productive_gpu_second),
@@ -45,8 +47,8 @@ fn push_model(page: &mut Page, name: &str, model: &ServedModel) {
         }
     }
     known(page, &rows::JOULES, &[name], work.joules_per_generation_token);
-    let spare = model.replicas.as_ref().map(|replicas| f64::from(replicas.most.saturating_sub(replicas.needed)));
-    known(page, &rows::SPARE_REPLICAS, &[name], spare);
+    let spare = model.replicas.as_ref().map_or(0, |replicas| replicas.fewest.saturating_sub(replicas.needed));
+    page.push(&rows::SPARE_REPLICAS, &[name], f64::from(spare));
 }
 
 fn known(page: &mut Page, row: &'static Metric, labels: &[&str], value: Option<f64>) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::latency::Timed;
 use super::replicas::{self, Demand};
 use super::{ServedModel, Serving, UnjoinedServer, Used, Work};
 use crate::report::Price;
@@ -15,7 +16,7 @@ use goodput_verdict::{Achieved, Class, Counted, Histogram, Latency, RollUp, Serv
 pub(super) struct Reported {
     models: BTreeSet<String>,
     counted: BTreeMap<Served, f64>,
-    pub(super) latencies: BTreeMap<Latency, Histogram>,
+    timed: BTreeMap<Latency, Timed>,
     pub(super) counters: BTreeSet<String>,
     /// The windows that count: at least half of each is known.
     windows: BTreeSet<(TimeMs, TimeMs)>,
@@ -67,14 +68,13 @@ impl<'p> Servers<'p> {
                     let clusters = self.owners.entry(owner.to_owned()).or_default();
                     let reported = clusters.entry(cluster.map(str::to_owned)).or_default();
                     reported.models.extend(rows.iter().filter_map(|row| row.model.clone()));
-                    for row in &rows {
-                        row.model
-                            .iter()
-                            .for_each(|model| replicas::add(self.demand.entry(model.clone()).or_default(), row));
-                    }
                     if covered >= (end - start) / 2 {
                         reported.windows.insert((start, end));
-                        rows.into_iter().for_each(|row| reported.count(row));
+                        for row in rows {
+                            reported.count(row);
+                            let model = row.model.iter();
+                            model.for_each(|model| replicas::add(self.demand.entry(model.clone()).or_default(), row));
+                        }
                     }
                 }
             }
@@ -185,7 +185,9 @@ fn join(clusters: &mut Clusters) {
         named.models.extend(unnamed.models.iter().cloned());
         named.counters.extend(unnamed.counters.iter().cloned());
         named.windows.extend(&unnamed.windows);
-        unnamed.latencies.iter().for_each(|(latency, told)| named.latencies.entry(*latency).or_default().add(told));
+        for (latency, told) in &unnamed.timed {
+            named.timed.entry(*latency).or_default().add(&told.histogram, told.requests);
+        }
         unnamed.counted.iter().for_each(|(kind, amount)| *named.counted.entry(*kind).or_default() += amount);
     }
 }
@@ -203,8 +205,11 @@ impl Reported {
                 self.counters.insert(metric.clone());
             }
         }
-        for (latency, histogram) in row.served.iter().flat_map(|served| &served.latencies) {
-            self.latencies.entry(*latency).or_default().add(histogram);
+        for Counted { amounts, latencies, .. } in &row.served {
+            let requests = amounts.get(&Served::Requests).map_or(0.0, |(amount, _)| *amount);
+            let add =
+                |(latency, told): (&Latency, &Histogram)| self.timed.entry(*latency).or_default().add(told, requests);
+            latencies.iter().for_each(add);
         }
     }
 
@@ -213,10 +218,25 @@ impl Reported {
         self.windows.range(..=(start, TimeMs::MAX)).next_back().is_some_and(|window| end <= window.1)
     }
 
-    /// What was counted. Where a server of several models counts no tokens, its requests are not known: each model of an
-    /// ensemble counts a request again.
+    /// Where a server of several models counts no tokens, its requests are not known: each model of an ensemble counts a request
+    /// again.
+    fn is_ensemble(&self) -> bool {
+        self.models.len() > 1 && !self.counted.contains_key(&Served::GenerationTokens)
+    }
+
+    /// How long requests took.
+    pub(super) fn timed(&self) -> impl Iterator<Item = (&Latency, &Timed)> {
+        self.timed.iter().filter(|_| !self.is_ensemble())
+    }
+
+    /// Milliseconds of the windows that count.
+    pub(super) fn known_ms(&self) -> i64 {
+        self.windows.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// What was counted.
     pub(super) fn known(&self) -> impl Iterator<Item = (Served, f64)> {
-        let is_ensemble = self.models.len() > 1 && !self.counted.contains_key(&Served::GenerationTokens);
+        let is_ensemble = self.is_ensemble();
         let counted = self.counted.iter().map(|(kind, amount)| (*kind, *amount));
         counted.filter(move |(kind, _)| !is_ensemble || !matches!(kind, Served::Requests | Served::FailedRequests))
     }

@@ -31,6 +31,21 @@ pub struct Within {
     pub high: Option<f64>,
 }
 
+/// The latencies of many hours of servers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Timed {
+    pub(super) histogram: Histogram,
+    /// Requests that ended in these hours, whether they are in the histogram or not.
+    pub(super) requests: f64,
+}
+
+impl Timed {
+    pub(super) fn add(&mut self, histogram: &Histogram, requests: f64) {
+        self.histogram.add(histogram);
+        self.requests += requests.max(histogram.count());
+    }
+}
+
 /// One latency of all requests.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
@@ -106,17 +121,17 @@ impl Measured {
 impl Slo {
     /// Which requests of a server kept the limits; `None` where no request is known.
     pub(super) fn judge(&self, work: &Work) -> Option<Attainment> {
-        let told = |limited: &(&Latency, &f64)| work.histograms.get(limited.0).filter(|told| told.count() > 0.0);
+        let told = |limited: &(&Latency, &f64)| work.timed.get(limited.0);
         let (known, unknown): (Vec<_>, Vec<_>) = self.limits.iter().partition(|limited| told(limited).is_some());
         let within: Vec<_> = known.iter().filter_map(|one| Some((*one.0, *one.1, told(one)?))).collect();
         let counted = work.served.get(&Served::Requests).copied().unwrap_or_default();
-        let requests = within.iter().map(|(.., histogram)| histogram.count()).fold(counted, f64::max);
+        let requests = within.iter().map(|(.., timed)| timed.requests).fold(counted, f64::max);
         let met = unknown.is_empty().then(|| {
             let failed = work.served.get(&Served::FailedRequests).copied().unwrap_or_default();
-            let late = within.iter().map(|(latency, limit, histogram)| late(*latency, *limit, histogram, requests));
+            let late = within.iter().map(|(latency, limit, timed)| late(*latency, *limit, timed, requests));
             met(requests, failed, late)
         });
-        let cut = within.iter().filter(|one| !one.2.has_bound(one.1));
+        let cut = within.iter().filter(|one| !one.2.histogram.has_bound(one.1));
         (requests > 0.0).then(|| Attainment {
             unmeasured: unknown.into_iter().map(|(latency, _)| *latency).collect(),
             within_a_bucket: cut.map(|one| one.0).collect(),
@@ -157,13 +172,11 @@ impl Slo {
 }
 
 /// Requests that broke this limit. An answer of one token has no time between tokens, so it breaks no limit of it; of other
-/// requests that are not in the histogram nothing is known.
-fn late(latency: Latency, limit: f64, histogram: &Histogram, requests: f64) -> RangeInclusive<f64> {
-    let (known, within) = (histogram.count(), histogram.within(limit));
-    let untold = match latency {
-        Latency::TimePerOutputToken => 0.0,
-        Latency::TimeToFirstToken | Latency::EndToEnd => (requests - known).max(0.0),
-    };
+/// requests that are not in the histogram, and of hours without it, nothing is known.
+fn late(latency: Latency, limit: f64, timed: &Timed, requests: f64) -> RangeInclusive<f64> {
+    let (known, within) = (timed.histogram.count(), timed.histogram.within(limit));
+    let told = if latency == Latency::TimePerOutputToken { timed.requests } else { known };
+    let untold = (requests - told).max(0.0);
     (known - within.end()).max(0.0)..=known - within.start() + untold
 }
 
@@ -244,8 +257,10 @@ mod tests {
     #[test]
     fn what_no_histogram_has_breaks_no_limit_between_tokens_and_may_break_others() {
         let histogram = Histogram::of_cumulative(vec![(1.0, 6.0), (2.0, 8.0), (f64::INFINITY, 8.0)]).unwrap();
-        assert_eq!(late(Latency::TimePerOutputToken, 1.0, &histogram, 10.0), 2.0..=2.0);
-        assert_eq!(late(Latency::EndToEnd, 1.0, &histogram, 10.0), 2.0..=4.0);
-        assert_eq!(late(Latency::TimeToFirstToken, 1.5, &histogram, 8.0), 0.0..=2.0);
+        let timed = Timed { histogram, requests: 10.0 };
+        assert_eq!(late(Latency::TimePerOutputToken, 1.0, &timed, 10.0), 2.0..=2.0);
+        assert_eq!(late(Latency::TimePerOutputToken, 1.0, &timed, 15.0), 2.0..=7.0, "five of hours without it");
+        assert_eq!(late(Latency::EndToEnd, 1.0, &timed, 10.0), 2.0..=4.0);
+        assert_eq!(late(Latency::TimeToFirstToken, 1.5, &timed, 8.0), 0.0..=2.0);
     }
 }

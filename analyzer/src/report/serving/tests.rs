@@ -303,7 +303,8 @@ fn replicas_that_no_request_needed_are_spare() {
     };
     let four: Vec<_> = owners.iter().flat_map(|owner| [0, 1].map(|hour| busy(owner, hour, &[0.1, 0.3]))).collect();
     let found = replicas(&four, "").unwrap();
-    assert_eq!((found.most, found.needed, found.hours, found.spare_hours), (4, 2, 8.0, 4.0), "1.2 of one at most");
+    assert_eq!((found.most, found.fewest, found.needed), (4, 4, 2), "1.2 of one at most");
+    assert_eq!((found.hours, found.spare_hours), (8.0, 4.0));
     assert_eq!(found.spare_gpu_hours, 4.0);
     assert_eq!(amount(&found.spare_cost), Some(("EUR", 14.4)));
     let slo = "serving:\n  slo:\n  - {model: '*', ttft: 1s, at: 0.9}\n";
@@ -316,6 +317,11 @@ fn replicas_that_no_request_needed_are_spare() {
     assert_eq!(replicas(&quiet[..1], ""), None, "one replica is not compared");
     let one_after_another = [busy("a", 0, &[0.9]), busy("b", 1, &[0.9])];
     assert_eq!(replicas(&one_after_another, ""), None, "never at once");
+    let of = |cluster: &str, owner| Achieved { cluster: Some(cluster.into()), ..busy(owner, 0, &[0.2]) };
+    let apart = [of("east", "a"), of("west", "b")];
+    assert_eq!(replicas(&apart, ""), None, "no request of one cluster reaches the other");
+    let east = [of("east", "a"), of("east", "c"), of("west", "b")];
+    assert_eq!(replicas(&east, "").map(|found| (found.most, found.needed, found.spare_hours)), Some((3, 2, 1.0)));
     let both =
         [busy("a", 0, &[0.2]), busy("b", 0, &[0.2]), Achieved { model: Some("lora".into()), ..busy("b", 0, &[0.2]) }];
     assert_eq!(replicas(&both, ""), None, "b serves another model too");

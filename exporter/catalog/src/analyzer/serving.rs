@@ -1,7 +1,11 @@
-//! What inference servers served in the last hour that is over, by model.
+//! What inference servers served in the last hour that is over, by model. Servers that do not name theirs are not in it.
 
 crate::metric_rows! {
-    REQUESTS = Gauge None "goodput_serving_requests_per_gpu_second" ["model"] {
+    REQUESTS = Gauge None "goodput_serving_requests" ["model"] {
+        "Requests to the model that ended in the last hour that is over.",
+        by "verdicts", series "1 per model", since "0.2.0"
+    }
+    REQUEST_RATE = Gauge None "goodput_serving_requests_per_gpu_second" ["model"] {
         "Requests that ended, per second of a GPU that the servers of the model held, in the last hour that is over.",
         by "verdicts", series "1 per model", since "0.2.0"
     }
@@ -26,7 +30,7 @@ crate::metric_rows! {
         by "verdicts", series "1 per model", since "0.2.0"
     }
     SPARE_REPLICAS = Gauge None "goodput_serving_spare_replicas" ["model"] {
-        "Replicas of the model beyond those that its requests needed in the busiest five minutes of the last hour that is over. Absent where there never were two.",
-        by "verdicts", series "1 per model with replicas", since "0.2.0"
+        "Replicas of the model that reported all the time, beyond those that its requests needed in the busiest five minutes of the last hour that is over.",
+        by "verdicts", series "1 per model", since "0.2.0"
     }
 }
