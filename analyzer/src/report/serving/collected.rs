@@ -205,7 +205,7 @@ impl Reported {
                 self.counters.insert(metric.clone());
             }
         }
-        for Counted { amounts, latencies, .. } in &row.served {
+        if let Some(Counted { amounts, latencies, .. }) = &row.served {
             let requests = amounts.get(&Served::Requests).map_or(0.0, |(amount, _)| *amount);
             let add =
                 |(latency, told): (&Latency, &Histogram)| self.timed.entry(*latency).or_default().add(told, requests);

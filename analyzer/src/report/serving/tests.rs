@@ -2,7 +2,7 @@ use super::*;
 use crate::config::Config;
 use crate::report::{Period, Price, Report, Site, build, html, markdown};
 use goodput_testing::bare;
-use goodput_verdict::{Counted, Energy};
+use goodput_verdict::{Counted, Energy, Histogram};
 
 const HOUR: i64 = 3_600_000;
 const PRICES: &str =
