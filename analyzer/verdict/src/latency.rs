@@ -85,6 +85,12 @@ impl Histogram {
     pub fn of_cumulative(mut growths: Vec<(f64, f64)>) -> Option<Self> {
         growths.sort_by(|a, b| a.0.total_cmp(&b.0));
         growths.last().filter(|(bound, _)| *bound == f64::INFINITY)?;
+        // Prometheus 3 writes a bound of 1 as 1.0: where it takes over within a window, each grew for a part of it.
+        growths.dedup_by(|next, one| {
+            let is_same = next.0 == one.0;
+            one.1 += if is_same { next.1 } else { 0.0 };
+            is_same
+        });
         let (mut above, mut below) = (0.0, 0.0);
         let mut buckets = Vec::new();
         for (up_to, growth) in growths {
@@ -203,6 +209,12 @@ mod tests {
         assert_eq!((torn.count(), torn.within(2.0)), (6.0, 5.0..=5.0));
         assert_eq!(Histogram::of_cumulative(vec![(1.0, 5.0)]), None);
         assert_eq!(Histogram::of_cumulative(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_bound_that_is_written_in_two_ways_is_one() {
+        let both = histogram(&[(1.0, 4.0), (1.0, 2.0), (2.5, 5.0), (2.5, 3.0), (INF, 9.0)]);
+        assert_eq!((both.count(), both.within(1.0), both.within(2.5)), (9.0, 6.0..=6.0, 8.0..=8.0));
     }
 
     #[test]
