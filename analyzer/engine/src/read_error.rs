@@ -152,6 +152,8 @@ impl ReadError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Unreachable { .. } | Self::Storage { .. } => Kind::Passing,
+            // What a server does not have today it has not got a second later (RFC 9110, 15.6.2).
+            Self::Status { status, .. } if *status == StatusCode::NOT_IMPLEMENTED => Kind::Malformed,
             Self::Status { status, .. } if status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS => {
                 Kind::Passing
             }

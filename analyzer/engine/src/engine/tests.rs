@@ -316,6 +316,7 @@ async fn what_an_engine_says_is_told_apart_by_what_helps() {
         ),
         (429, "too many outstanding requests", Kind::Passing),
         (500, "internal", Kind::Passing),
+        (501, "Unsupported method ('POST')", Kind::Malformed),
         (503, "starting", Kind::Passing),
         (204, "", Kind::Malformed),
     ] {
