@@ -344,7 +344,7 @@ impl<S: Samples, R: Results> Judge<S, R> {
         let series = reader.within(&metrics, window, (MAX_BRIDGE_MS, MAX_BRIDGE_MS)).await?;
         let judged = window.start..window.end.min(until);
         let mut achieved = measure(&self.counters, &series, intervals, &judged);
-        achieved.extend(serving::measure(&series, intervals, &judged));
+        achieved.extend(serving::measure(&series, intervals, &judged, &self.thresholds));
         achieved.retain(|one| one.amount.is_finite());
         let stored = self.results.achieved(window.clone()).await?;
         if achieved.is_empty() && stored.is_empty() {

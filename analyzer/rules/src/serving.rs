@@ -8,6 +8,7 @@ use std::ops::Range;
 use demand::Engines;
 
 use crate::application::{Growth, Who, holders, within};
+use crate::classify::thresholds::Thresholds;
 use crate::frame::{STALENESS_MS, union_ms};
 use crate::signal::{Meaning, Signal, metrics_of, resolve};
 use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
@@ -42,7 +43,8 @@ pub fn counters() -> Vec<String> {
 #[must_use]
 pub fn metrics() -> Vec<String> {
     let timed = metrics_of(&TIMED.map(|(signal, _)| signal));
-    let all: BTreeSet<String> = counters().into_iter().chain(timed).chain(demand::metrics()).collect();
+    let gauges = metrics_of(&IN_WORK);
+    let all: BTreeSet<String> = counters().into_iter().chain(timed).chain(gauges).chain(demand::metrics()).collect();
     all.into_iter().collect()
 }
 
@@ -88,7 +90,7 @@ type Targets<'a, T> = BTreeMap<Option<&'a str>, BTreeMap<(usize, &'a str), Jobs<
 /// The work of servers in the window, one row per server and model. `series` reaches beyond it by the longest gap that is
 /// bridged; `intervals` are the window's verdicts: a server that fits none of their owners, or two, has no owner.
 #[must_use]
-pub fn measure(series: &[Series], intervals: &[Interval], window: &Range<TimeMs>) -> Vec<Achieved> {
+pub fn measure(series: &[Series], intervals: &[Interval], window: &Range<TimeMs>, t: &Thresholds) -> Vec<Achieved> {
     let holders = holders(intervals);
     let mut all: BTreeMap<Server, Reports<'_>> = BTreeMap::new();
     for Series { labels, samples } in series {
@@ -111,7 +113,7 @@ pub fn measure(series: &[Series], intervals: &[Interval], window: &Range<TimeMs>
         all.iter().filter(|(_, reports)| count(reports)).map(|(server, _)| server.who.clone()).collect();
     // A model without a counter says nothing where the server counts for others.
     let told = all.into_iter().filter(|(server, reports)| count(reports) || !counting.contains(&server.who));
-    told.filter_map(|(server, reports)| server.row(reports, window)).collect()
+    told.filter_map(|(server, reports)| server.row(reports, window, t)).collect()
 }
 
 /// The parts of the window that these samples of a gauge speak for.
@@ -154,13 +156,13 @@ fn part_of<'t, 'a, T: Default>(targets: &'t mut Targets<'a, T>, labels: &'a Labe
 }
 
 impl Server {
-    fn row(self, reports: Reports<'_>, window: &Range<TimeMs>) -> Option<Achieved> {
+    fn row(self, reports: Reports<'_>, window: &Range<TimeMs>, t: &Thresholds) -> Option<Achieved> {
         let mut spans = Vec::new();
         let kinds = reports.counted.into_iter().filter_map(|(kind, targets)| Some((kind, sum(targets, &mut spans)?)));
         let amounts: BTreeMap<Served, (f64, String)> = kinds.collect();
         let timed = reports.timed.into_iter().filter_map(|(latency, targets)| Some((latency, histogram(targets)?)));
         let latencies = timed.collect();
-        let demand = reports.engines.demand(window);
+        let demand = reports.engines.demand(window, t);
         // Counters that begin within the window were at zero before, as far as the server was there.
         let gauge = reports.there.map(|(gauge, seen)| {
             spans.extend(seen);

@@ -80,11 +80,12 @@ impl TryFrom<Written> for Histogram {
 
 impl Histogram {
     /// Of how many requests the counters of Prometheus' cumulative buckets grew, by their upper bounds (`le`). `None` without
-    /// a bucket of all requests (`+Inf`).
+    /// a bucket of all requests (`+Inf`), or where that grew beyond all numbers. Bounds that no latency can be below say nothing.
     #[must_use]
     pub fn of_cumulative(mut growths: Vec<(f64, f64)>) -> Option<Self> {
+        growths.retain(|(bound, _)| *bound > 0.0);
         growths.sort_by(|a, b| a.0.total_cmp(&b.0));
-        growths.last().filter(|(bound, _)| *bound == f64::INFINITY)?;
+        let (_, all) = *growths.last().filter(|(bound, all)| *bound == f64::INFINITY && all.is_finite())?;
         // Prometheus 3 writes a bound of 1 as 1.0: where it takes over within a window, each grew for a part of it.
         growths.dedup_by(|next, one| {
             let is_same = next.0 == one.0;
@@ -95,6 +96,7 @@ impl Histogram {
         let mut buckets = Vec::new();
         for (up_to, growth) in growths {
             // Buckets of one scrape are not always of one instant.
+            let growth = growth.min(all);
             let count = ((growth - below) * PER_REQUEST).round() / PER_REQUEST;
             if count > 0.0 {
                 buckets.push(Bucket { above, up_to, count });
@@ -209,6 +211,11 @@ mod tests {
         assert_eq!((torn.count(), torn.within(2.0)), (6.0, 5.0..=5.0));
         assert_eq!(Histogram::of_cumulative(vec![(1.0, 5.0)]), None);
         assert_eq!(Histogram::of_cumulative(Vec::new()), None);
+        assert_eq!(Histogram::of_cumulative(vec![(1.0, 5.0), (INF, INF)]), None);
+        let odd = histogram(&[(f64::NAN, 3.0), (-1.0, 1.0), (0.0, 2.0), (1.0, INF), (INF, 6.0)]);
+        let text = serde_json::to_string(&odd).unwrap();
+        assert_eq!(text, "[[0.0,6.0,1.0]]");
+        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), odd, "what is stored is read again");
     }
 
     #[test]

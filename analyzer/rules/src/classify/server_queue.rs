@@ -26,15 +26,16 @@ fn kv_full(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
         return None;
     }
     let preempted = near.read(Signal::ServerPreemptions).filter(|rate| *rate > 0.0);
-    let preempted = preempted.map(|value| Fact { value, ..PREEMPTED });
+    let preempted = preempted.map(|value| {
+        let signal = Signal::ServerPreemptions.name();
+        Fact { signal, unit: "requests per second", value, threshold: 0.0 }
+    });
     let waits = Some(queue(waiting, t)).filter(|_| waiting >= t.server_queue_requests && !is_batch(cell, t));
     let facts: Vec<Fact> = [preempted, waits].into_iter().flatten().collect();
     (!facts.is_empty()).then(|| grounds([vec![memory(used, t)], facts].concat()))
 }
 
-const PREEMPTED: Fact = Fact { signal: "server_preemptions", unit: "requests per second", value: 0.0, threshold: 0.0 };
-
-/// Is it work of which there is always more, such as a batch of prompts? Then a full cache is as it should be.
+/// Is there always more work, as in a batch of prompts? Then a full cache is as it should be.
 fn is_batch(cell: &Cell<'_>, t: &Thresholds) -> bool {
     let near = Near::of(cell, t.server_far_seconds);
     let waits = |cell: &Cell<'_>| Some(cell.read(Signal::JobRequestsWaiting)?.min >= 1.0);

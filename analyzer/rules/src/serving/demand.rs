@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::{OF_COPIES, Told, seen};
 use crate::application::within;
+use crate::classify::thresholds::Thresholds;
 use crate::signal::{Kind, Meaning, Signal, engine_of, metrics_of};
 use goodput_exposition::sample::{Labels, Sample, TimeMs};
 use goodput_verdict::SLOT_MS;
@@ -22,12 +23,6 @@ const SIGNALS: [Signal; 9] = [
     Signal::ServerRequestTime,
 ];
 
-/// The KV cache is full from this share on: llm-d's Workload Variant Autoscaler (`kvCacheThreshold`).
-const KV_FULL: f64 = 0.8;
-/// A server with this many requests that wait is full: llm-d's Workload Variant Autoscaler (`queueLengthThreshold`).
-const QUEUE_FULL: f64 = 5.0;
-/// Fewer tokens say little of how long a step is.
-const LEAST_TOKENS: f64 = 20.0;
 /// Fewer scrapes say little of how often a request was open.
 const LEAST_SCRAPES: usize = 12;
 /// Triton's gauge of requests has those alone that wait: without any, it may be as busy as can be.
@@ -82,15 +77,15 @@ impl<'a> Engines<'a> {
 
     /// What of the server is needed in each slot: the mean of its engines. Nothing where the server does not tell; all of it
     /// where it is there and does not tell how busy it is.
-    pub(super) fn demand(&self, window: &Range<TimeMs>) -> Slots {
-        // The front end of several engines tells of them together.
+    pub(super) fn demand(&self, window: &Range<TimeMs>, t: &Thresholds) -> Slots {
+        // The front end of several engines reports them together.
         let is_front = |(instance, labels): &Engine<'_>| {
-            let is_alone = |other: &&Engine<'_>| other.0 == *instance && other.1.iter().any(Option::is_some);
-            labels.iter().all(Option::is_none) && self.0.keys().any(|other| is_alone(&other))
+            let is_engine = |(other, labels): &Engine<'_>| other == instance && labels.iter().any(Option::is_some);
+            labels.iter().all(Option::is_none) && self.0.keys().any(is_engine)
         };
         let engines: Vec<_> = self.0.iter().filter(|(engine, _)| !is_front(engine)).map(|(_, told)| told).collect();
         let slot = |slot: usize| {
-            let told: Vec<f64> = engines.iter().filter_map(|engine| demand(engine, slot)).collect();
+            let told: Vec<f64> = engines.iter().filter_map(|engine| demand(engine, slot, t)).collect();
             let mean = told.iter().sum::<f64>() / told.len() as f64;
             (!told.is_empty()).then_some((mean * PER_SERVER).round() / PER_SERVER)
         };
@@ -118,12 +113,12 @@ fn read(signal: Signal, samples: &[Sample], slot: &Range<TimeMs>) -> Option<f64>
     }
     match signal {
         Signal::JobRequestsOpen => {
-            let told = scrapes(samples, slot);
+            let told = scrapes(signal, samples, slot);
             let open = told.iter().filter(|value| **value >= 1.0).count();
             (told.len() >= LEAST_SCRAPES).then(|| open as f64 / told.len() as f64)
         }
         Signal::JobRequestsWaiting | Signal::ServerKvUse => {
-            let told = scrapes(samples, slot);
+            let told = scrapes(signal, samples, slot);
             (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
         }
         _ => {
@@ -134,18 +129,18 @@ fn read(signal: Signal, samples: &[Sample], slot: &Range<TimeMs>) -> Option<f64>
     }
 }
 
-fn scrapes(samples: &[Sample], slot: &Range<TimeMs>) -> Vec<f64> {
-    let inside = samples.iter().filter(|sample| slot.contains(&sample.time_ms) && sample.value.is_finite());
+fn scrapes(signal: Signal, samples: &[Sample], slot: &Range<TimeMs>) -> Vec<f64> {
+    let inside = samples.iter().filter(|sample| slot.contains(&sample.time_ms) && signal.admits(sample.value));
     inside.map(|sample| sample.value).collect()
 }
 
-fn demand(engine: &BTreeMap<Signal, Metrics<'_>>, slot: usize) -> Option<f64> {
+fn demand(engine: &BTreeMap<Signal, Metrics<'_>>, slot: usize, t: &Thresholds) -> Option<f64> {
     let told = |signal| sum(engine.get(&signal)?, slot);
     SIGNALS.iter().find_map(|signal| told(*signal))?;
     let seconds = SLOT_MS as f64 / 1000.0;
     let idle = told(Signal::ServerIdle).map(|idle| 1.0 - idle / seconds);
     let of_steps = || {
-        let tokens = told(Signal::ServerTokens).filter(|tokens| *tokens >= LEAST_TOKENS)?;
+        let tokens = told(Signal::ServerTokens).filter(|tokens| *tokens >= t.server_tokens)?;
         let stepping = told(Signal::ServerSteps)? * told(Signal::ServerTokenTime)? / tokens;
         Some((stepping + told(Signal::ServerPrefillTime).unwrap_or_default()) / seconds)
     };
@@ -159,9 +154,9 @@ fn demand(engine: &BTreeMap<Signal, Metrics<'_>>, slot: usize) -> Option<f64> {
     let open = told(Signal::ServerRequestTime).map(|time| time / seconds);
     let of_requests = || [open, told(Signal::JobRequestsOpen)].into_iter().flatten().reduce(f64::max);
     let active = idle.or_else(of_steps).or_else(of_requests).unwrap_or(1.0).clamp(0.0, 1.0);
-    let waiting = told(Signal::JobRequestsWaiting).is_some_and(|waiting| waiting >= QUEUE_FULL);
-    let kv = told(Signal::ServerKvUse).unwrap_or_default() / KV_FULL;
-    Some(if waiting { kv.max(1.0) } else { kv.max(active) })
+    let waiting = told(Signal::JobRequestsWaiting).is_some_and(|waiting| waiting >= t.server_queue_requests);
+    let kv = told(Signal::ServerKvUse).unwrap_or_default() / t.server_kv_ratio;
+    Some(if waiting { kv.max(1.0) } else { kv.max(active) }).filter(|needed| needed.is_finite())
 }
 
 /// All parts, of the metric that stands first in the table. A target that two jobs scrape is told twice.

@@ -18,8 +18,12 @@ fn grows(metric: &str, more: &[(&str, &str)], per_minute: f64) -> Series {
     Series { labels, samples: (0..=60).map(sample).collect() }
 }
 
+fn counted(series: &[Series], intervals: &[Interval]) -> Vec<Achieved> {
+    measure(series, intervals, &WINDOW, &Thresholds::default())
+}
+
 fn told(series: &[Series]) -> Vec<(Served, Option<String>, f64)> {
-    let rows = measure(series, &[held_by("ml/server")], &WINDOW);
+    let rows = counted(series, &[held_by("ml/server")]);
     let kinds = |row: Achieved| {
         let of = |(kind, (amount, _)): (Served, (f64, String))| (kind, row.model.clone(), amount);
         row.served.unwrap().amounts.into_iter().map(of).collect::<Vec<_>>()
@@ -71,14 +75,14 @@ fn a_target_that_two_jobs_scrape_counts_once_and_two_targets_twice() {
 #[test]
 fn a_server_that_counts_nothing_yet_is_there() {
     let running = grows("sglang:num_running_reqs", &[("model_name", "m")], 0.0);
-    let rows = measure(std::slice::from_ref(&running), &[held_by("ml/server")], &WINDOW);
+    let rows = counted(std::slice::from_ref(&running), &[held_by("ml/server")]);
     let [row] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!((row.served.clone(), row.amount, row.covered_ms), (Some(Counted::default()), 0.0, 60 * MINUTE));
     assert_eq!((row.owner.as_deref(), row.model.as_deref()), (Some("ml/server"), Some("m")));
     let counter = grows("sglang:num_requests_total", &[("model_name", "m")], 1.0);
     assert_eq!(told(&[running.clone(), counter.clone()]), [(Served::Requests, Some("m".into()), 60.0)]);
     let samples = counter.samples[40..].to_vec();
-    let late = measure(&[running, Series { samples, ..counter }], &[held_by("ml/server")], &WINDOW);
+    let late = counted(&[running, Series { samples, ..counter }], &[held_by("ml/server")]);
     assert_eq!((late[0].amount, late[0].covered_ms), (20.0, 60 * MINUTE), "it was there before it counted");
 }
 
@@ -117,7 +121,7 @@ fn two_models_of_one_server_are_two_rows() {
 fn a_server_that_fits_no_owner_or_two_has_none() {
     let series = [grows("vllm:generation_tokens_total", &[("engine", "0")], 10.0)];
     let owner = |intervals: &[Interval]| {
-        let all = measure(&series, intervals, &WINDOW);
+        let all = counted(&series, intervals);
         let [row] = &all[..] else { panic!("{all:?}") };
         assert_eq!((row.subject.as_str(), row.amount, row.covered_ms), ("ml/server", 600.0, 60 * MINUTE));
         row.owner.clone()
@@ -127,10 +131,10 @@ fn a_server_that_fits_no_owner_or_two_has_none() {
     assert_eq!(owner(&[of("east"), of("west")]), None);
     assert_eq!(owner(&[of("east"), held_by("ml/other")]).as_deref(), Some("ml/server"));
     let named = grows("vllm:generation_tokens_total", &[("cluster", "east")], 10.0);
-    let rows = measure(&[named], &[held_by("ml/server")], &WINDOW);
+    let rows = counted(&[named], &[held_by("ml/server")]);
     assert_eq!((rows[0].owner.is_some(), &rows[0].cluster), (true, &None), "as its GPUs have it");
     let bare = grows("llamacpp:tokens_predicted_total", &[("pod", ""), ("namespace", "")], 1.0);
-    let rows = measure(&[bare], &[held_by("slurm-7")], &WINDOW);
+    let rows = counted(&[bare], &[held_by("slurm-7")]);
     assert_eq!((rows[0].owner.as_deref(), rows[0].subject.as_str()), (None, "10.0.0.7:8000"));
 }
 
@@ -151,7 +155,7 @@ fn buckets(metric: &str, more: &[(&str, &str)], per_minute: &[(&str, f64)]) -> V
 }
 
 fn timed(series: &[Series]) -> Vec<(Latency, f64, std::ops::RangeInclusive<f64>)> {
-    let rows = measure(series, &[held_by("ml/server")], &WINDOW);
+    let rows = counted(series, &[held_by("ml/server")]);
     let latencies = rows.into_iter().flat_map(|row| row.served.unwrap().latencies);
     latencies.map(|(latency, histogram)| (latency, histogram.count(), histogram.within(2.0))).collect()
 }

@@ -15,11 +15,17 @@ pub(super) fn per_second(tokens: Option<f64>, time: &Amount) -> Option<f64> {
     Some(tokens? / (time.gpu_ms as f64 / 1000.0)).filter(|rate| rate.is_finite())
 }
 
-/// Where all of the time has a price in one currency, and there are tokens.
-pub(super) fn per_million(tokens: Option<f64>, time: &Amount) -> Option<Money> {
+/// What the time costs, where all of it has a price in one currency.
+pub(super) fn priced(time: &Amount) -> Option<Money> {
     let [Cost { currency, micros, priced_ms, .. }] = &time.cost[..] else { return None };
-    let tokens = tokens.filter(|tokens| *tokens > 0.0 && *priced_ms == time.gpu_ms)?;
-    Some(Money { currency: currency.clone(), amount: *micros as f64 / MICROS / tokens * 1e6 })
+    let is_whole = *priced_ms == time.gpu_ms;
+    is_whole.then(|| Money { currency: currency.clone(), amount: *micros as f64 / MICROS })
+}
+
+/// The same for a million tokens.
+pub(super) fn per_million(tokens: Option<f64>, time: &Amount) -> Option<Money> {
+    let tokens = tokens.filter(|tokens| *tokens > 0.0)?;
+    priced(time).map(|money| Money { amount: money.amount / tokens * 1e6, ..money })
 }
 
 /// Where energy is not known for a part of the time, it is taken to have drawn as much as the rest.

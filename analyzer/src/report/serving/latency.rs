@@ -49,7 +49,7 @@ impl Timed {
 /// One latency of all requests.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
-    /// Requests of which it is known.
+    /// Requests for which it is known.
     pub requests: f64,
     /// Seconds that half of them do not exceed.
     pub p50_seconds: Within,
@@ -217,10 +217,13 @@ impl Attainment {
     /// What is to be known of the figures.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
-        let unmeasured = self
-            .unmeasured
-            .iter()
-            .map(|one| format!("no histogram of the {} is stored, so that limit cannot be judged", shown(*one)));
+        let unmeasured = self.unmeasured.iter().map(|one| match self.met {
+            None => format!("no histogram of the {} is stored, so that limit cannot be judged", shown(*one)),
+            Some(_) => format!(
+                "some servers have no histogram of the {}: all of their requests may have kept the limit, or none",
+                shown(*one)
+            ),
+        });
         let within = self.within_a_bucket.iter().filter_map(|one| {
             let limit = units::measure(*self.limits_seconds.get(one)?, "seconds");
             Some(format!(

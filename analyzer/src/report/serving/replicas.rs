@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::figures::priced;
 use super::{Money, Work};
-use crate::report::text::{self, UNKNOWN};
-use crate::report::{Cost, MICROS};
+use crate::report::text;
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Achieved, SLOT_MS};
 
@@ -25,7 +25,7 @@ pub(super) type Demand = BTreeMap<Option<String>, Slots>;
 pub struct Replicas {
     /// The most that reported at once; of several clusters the sum.
     pub most: u32,
-    /// The fewest that reported at once.
+    /// The fewest that reported at once, while any did.
     pub fewest: u32,
     /// How many would have had room for all requests in any five minutes of the period: by the time in which engines had
     /// requests, by KV caches that are 80 % full at most, and one for each replica with five requests that wait. Latency may
@@ -51,6 +51,22 @@ pub(super) fn add(demand: &mut Demand, row: &Achieved) {
             *sum += needed;
         }
     }
+}
+
+/// Where series name the cluster for a part of the period alone, all replicas are of that cluster.
+fn joined(demand: &Demand) -> Demand {
+    let mut demand = demand.clone();
+    if demand.len() == 2
+        && let Some(unnamed) = demand.remove(&None)
+    {
+        for (start, (replicas, sum)) in unnamed {
+            for slots in demand.values_mut() {
+                let all = slots.entry(start).or_default();
+                *all = (all.0 + replicas, all.1 + sum);
+            }
+        }
+    }
+    demand
 }
 
 /// What the replicas of one cluster come to.
@@ -80,7 +96,7 @@ impl Pool {
 impl Replicas {
     /// `None` where no cluster had two at once. At least this many are kept in each.
     pub(super) fn of(demand: &Demand, least: u32, work: &Work) -> Option<Self> {
-        let pools: Vec<Pool> = demand.values().map(|slots| Pool::of(slots, least)).collect();
+        let pools: Vec<Pool> = joined(demand).values().map(|slots| Pool::of(slots, least)).collect();
         pools.iter().find(|pool| pool.most >= 2)?;
         let sum = |of: fn(&Pool) -> u32| pools.iter().map(of).sum::<u32>();
         let hours = |slots: u32| f64::from(slots) * SLOT_MS as f64 / MS_PER_HOUR;
@@ -88,13 +104,8 @@ impl Replicas {
         // GPUs of a replica, in the mean.
         let gpus = work.held.gpu_ms as f64 / work.known_ms as f64;
         let spare_gpu_hours = Some(spare_hours * gpus).filter(|hours| hours.is_finite())?;
-        let cost = match &work.held.cost[..] {
-            [Cost { currency, micros, priced_ms, .. }] if *priced_ms == work.held.gpu_ms => {
-                let per_gpu_hour = *micros as f64 / MICROS / (*priced_ms as f64 / MS_PER_HOUR);
-                Some(Money { currency: currency.clone(), amount: per_gpu_hour * spare_gpu_hours })
-            }
-            _ => None,
-        };
+        let share = spare_gpu_hours / (work.held.gpu_ms as f64 / MS_PER_HOUR);
+        let cost = priced(&work.held).map(|money| Money { amount: money.amount * share, ..money });
         Some(Self {
             most: sum(|pool| pool.most),
             fewest: sum(|pool| pool.fewest),
@@ -116,11 +127,5 @@ impl Replicas {
     #[must_use]
     pub fn spare_gpu_hours(&self) -> String {
         text::quantity(self.spare_gpu_hours)
-    }
-
-    /// What they cost, for the report.
-    #[must_use]
-    pub fn spare_cost(&self) -> String {
-        if self.spare_cost.is_some() { super::money(&self.spare_cost) } else { UNKNOWN.to_owned() }
     }
 }

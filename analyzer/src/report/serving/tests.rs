@@ -248,6 +248,7 @@ fn requests_keep_their_limits_as_far_as_histograms_tell() {
     let one = [both[0].clone(), timed("b", 0, 50.0, None)];
     let slo = with(&one, "1s").slo.unwrap();
     assert_eq!((slo.requests, slo.met, slo.unmeasured.len()), (150.0, within(60.0, 110.0), 1), "b may be all or none");
+    assert!(slo.remarks()[0].starts_with("some servers have no histogram"), "{:?}", slo.remarks());
     let slo = with(&one[1..], "1s").slo.unwrap();
     assert_eq!((slo.requests, slo.met, slo.ratio, slo.met_per_gpu_second), (50.0, None, None, None));
     assert_eq!(
@@ -320,6 +321,14 @@ fn replicas_that_no_request_needed_are_spare() {
     let of = |cluster: &str, owner| Achieved { cluster: Some(cluster.into()), ..busy(owner, 0, &[0.2]) };
     let apart = [of("east", "a"), of("west", "b")];
     assert_eq!(replicas(&apart, ""), None, "no request of one cluster reaches the other");
+    let later = |owner| Achieved { cluster: Some("east".into()), ..busy(owner, 1, &[0.2]) };
+    let named_later = [busy("a", 0, &[0.2]), busy("b", 0, &[0.2]), later("a"), later("b")];
+    let found = replicas(&named_later, "").unwrap();
+    assert_eq!(
+        (found.most, found.needed, found.hours, found.spare_hours),
+        (2, 1, 4.0, 2.0),
+        "one cluster all the time"
+    );
     let east = [of("east", "a"), of("east", "c"), of("west", "b")];
     assert_eq!(replicas(&east, "").map(|found| (found.most, found.needed, found.spare_hours)), Some((3, 2, 1.0)));
     let both =

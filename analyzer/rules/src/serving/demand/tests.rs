@@ -16,7 +16,7 @@ fn demand_of(all: &[(Labels, Vec<Sample>)]) -> Vec<Option<f64>> {
     for (labels, samples) in all {
         engines.add(labels, &resolve(labels).unwrap(), samples, &WINDOW);
     }
-    engines.demand(&WINDOW)
+    engines.demand(&WINDOW, &Thresholds::default())
 }
 
 #[test]
@@ -27,12 +27,13 @@ fn what_an_engine_is_active_for_is_needed() {
     assert_eq!(demand_of(std::slice::from_ref(&idle)), [Some(0.25), Some(0.25)]);
     assert_eq!(demand_of(&[idle.clone(), kv(0.4)]), [Some(0.5), Some(0.5)], "its memory is half full");
     assert_eq!(demand_of(&[idle.clone(), kv(1.0), queue(0.0)]), [Some(1.25), Some(1.25)]);
+    assert_eq!(demand_of(&[idle.clone(), kv(1e300)]), [Some(0.25), Some(0.25)], "no share is as large");
     assert_eq!(demand_of(&[idle.clone(), queue(5.0)]), [Some(1.0), Some(1.0)], "requests wait");
     assert_eq!(demand_of(&[queue(0.0)]), [Some(1.0), Some(1.0)], "how busy it is, is not known");
     let short = 0..SLOT_MS + SLOT_MS / 2;
     let mut engines = Engines::default();
     engines.add(&idle.0, &resolve(&idle.0).unwrap(), &idle.1, &short);
-    assert_eq!(engines.demand(&short), [Some(0.25)], "whole slots alone");
+    assert_eq!(engines.demand(&short, &Thresholds::default()), [Some(0.25)], "whole slots alone");
     assert_eq!(demand_of(&[]), []);
 }
 
