@@ -19,7 +19,7 @@ CREATE TABLE intervals (
     energy_mj            BIGINT, -- millijoules
     energy_ms            BIGINT, -- GPU-milliseconds that these are known for
     energy_counted_ms    BIGINT, -- of these, by the board's energy counter
-    charged_node         TEXT COLLATE "C", -- the node of the GPU that caused it
+    charged_node         TEXT COLLATE "C", -- the node of the GPU or the port that caused it
     charged_gpu          TEXT COLLATE "C", -- its UUID
     gpu_instance         BIGINT, -- NVML's id of the GPU instance; NULL of the GPU itself
     gpu_instance_profile TEXT COLLATE "C",
@@ -29,6 +29,8 @@ CREATE TABLE intervals (
     run                  TEXT COLLATE "C",
     account              TEXT COLLATE "C",
     cluster              TEXT COLLATE "C", -- NULL: the node's series name none
+    cause                TEXT COLLATE "C", -- NULL: of a class without causes
+    which                TEXT COLLATE "C", -- port of charged_node that has it
     checksum             BIGINT
 ) PARTITION BY RANGE (start_ms);
 

@@ -57,7 +57,7 @@ macro_rules! columns {
 columns! { INTERVALS: Interval in "intervals" ordered by
     "node, gpu, start_ms, class, owner NULLS FIRST, charged_node NULLS FIRST, charged_gpu NULLS FIRST,
     gpu_instance NULLS FIRST, gpu_instance_profile NULLS FIRST, cluster NULLS FIRST, end_ms, run NULLS FIRST,
-    account NULLS FIRST, ms" {
+    account NULLS FIRST, cause NULLS FIRST, which NULLS FIRST, ms" {
     node: [text("node", NODE)],
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
@@ -78,9 +78,9 @@ columns! { INTERVALS: Interval in "intervals" ordered by
     charged_to: [
         text(
             "charged_node",
-            "node of the GPU that caused it, where that is another; the time is on the row of the GPU that lost it",
+            "node of the GPU or the port that caused it, where that is another; the time is on the row of the GPU that lost it",
         ),
-        text("charged_gpu", "UUID of the GPU that caused it"),
+        text("charged_gpu", "UUID of the GPU that caused it; null where it is no GPU"),
     ],
     gpu_instance: [
         integer(
@@ -108,6 +108,13 @@ columns! { INTERVALS: Interval in "intervals" ordered by
     run: [text("run", RUN)],
     account: [text("account", "namespace of a pod, account of a Slurm job")],
     cluster: [text("cluster", CLUSTER)],
+    cause: [
+        text(
+            "cause",
+            "of `network_slow`: [what made the network slow](../reference/rules.md#network_slow); null of other classes",
+        ),
+        text("which", "RDMA port (`device/port`) or network interface of `charged_node` that has the cause; null where none is named"),
+    ],
 }}
 
 columns! { ADVISORIES: Advisory in "advisories" ordered by

@@ -242,7 +242,7 @@ async fn finds_what_a_run_held(store: &impl Results) {
 
 async fn finds_what_a_gpu_caused(store: &impl Results) {
     let by = |gpu: &str| {
-        let culprit = Culprit { node: "b".to_owned(), gpu: gpu.to_owned() };
+        let culprit = Culprit { node: "b".to_owned(), gpu: Some(gpu.to_owned()) };
         Interval { charged_to: Some(culprit), ..interval("a", 5, Class::Straggler) }
     };
     let instance = |id, profile: Option<&str>| {

@@ -126,6 +126,7 @@ classes! {
     FeedingUnsplit = feeding::FEEDING_UNSPLIT,
     CollectiveWait = comms::COLLECTIVE_WAIT,
     Straggler = comms::STRAGGLER,
+    NetworkSlow = comms::NETWORK_SLOW,
     Checkpoint = saving::CHECKPOINT,
     ThermalThrottle = derate::THERMAL_THROTTLE,
     PowerThrottle = derate::POWER_THROTTLE,

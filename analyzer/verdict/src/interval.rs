@@ -4,7 +4,7 @@ use goodput_exposition::sample::TimeMs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Class, Instance};
+use crate::{Cause, Class, Instance};
 
 /// One number that a verdict rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,13 +56,13 @@ impl Energy {
     }
 }
 
-/// The GPU that others waited for.
+/// The GPU that others waited for, or the node whose port they waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Culprit {
     /// Its node.
     pub node: String,
-    /// Its UUID.
-    pub gpu: String,
+    /// Its UUID; null where it is no GPU.
+    pub gpu: Option<String>,
 }
 
 /// By which rules a verdict was given.
@@ -109,10 +109,13 @@ pub struct Interval {
     pub account: Option<String>,
     /// What the time went into.
     pub class: Class,
-    /// Who caused it, where that is another GPU: the time stays on this one's row and is only said to be caused there.
-    /// Null where no other GPU did.
+    /// Who caused it, where that is another GPU or a port of a node: the time stays on this GPU's row and is only said to be
+    /// caused there. Null where nobody else did.
     #[serde(default)]
     pub charged_to: Option<Culprit>,
+    /// Why, where the class has several causes. Null elsewhere, and in verdicts of earlier releases.
+    #[serde(default)]
+    pub cause: Option<Cause>,
     /// Start of the first cell, Unix milliseconds, UTC.
     pub start_ms: TimeMs,
     /// End of the last cell, Unix milliseconds, UTC.
@@ -155,6 +158,7 @@ impl Interval {
             account: None,
             class,
             charged_to: None,
+            cause: None,
             start_ms: TimeMs::MAX,
             end_ms: TimeMs::MIN,
             ms: 0,

@@ -3,6 +3,7 @@
 
 mod achieved;
 mod advisory;
+mod cause;
 mod class;
 mod delivered;
 pub mod event;
@@ -17,6 +18,7 @@ mod standing;
 
 pub use achieved::{Achieved, Counted, SLOT_MS, Served};
 pub use advisory::{Advice, Advisory};
+pub use cause::{Cause, CauseKind};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;
 pub use instance::Instance;

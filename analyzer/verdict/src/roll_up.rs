@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use goodput_exposition::sample::TimeMs;
 
-use crate::{Class, Culprit, Energy, HOUR_MS, Instance, Interval, Version};
+use crate::{Cause, Class, Culprit, Energy, HOUR_MS, Instance, Interval, Version};
 
 /// Time zones are whole quarters of an hour from UTC, so that windows begin and end at these.
 const QUARTER_MS: i64 = HOUR_MS / 4;
@@ -77,6 +77,8 @@ pub struct Part {
     pub class: Class,
     /// As of an interval.
     pub charged_to: Option<Culprit>,
+    /// As of an interval.
+    pub cause: Option<Cause>,
     /// Place in [`RollUp::grounds`].
     pub grounds: usize,
     /// As of an interval.
@@ -163,7 +165,7 @@ fn uncrossed<'a>(hour: TimeMs, intervals: &[&'a Interval]) -> Vec<Vec<&'a Interv
 }
 
 /// What intervals of a part have in common.
-type Common<'a> = (Class, Option<&'a Culprit>, usize, Option<Version>);
+type Common<'a> = (Class, Option<&'a Culprit>, Option<&'a Cause>, usize, Option<Version>);
 
 /// The roll-up of intervals of one node.
 fn of(intervals: &[&Interval]) -> RollUp {
@@ -175,7 +177,7 @@ fn of(intervals: &[&Interval]) -> RollUp {
     let mut held: BTreeMap<Allocation, BTreeMap<Common<'_>, Vec<&Interval>>> = BTreeMap::new();
     for i in &sorted {
         let place = grounds.binary_search(&Grounds::of(i)).unwrap_or_default();
-        let common = (i.class, i.charged_to.as_ref(), place, i.version);
+        let common = (i.class, i.charged_to.as_ref(), i.cause.as_ref(), place, i.version);
         held.entry(Allocation::of(i)).or_default().entry(common).or_default().push(i);
     }
     let held = held.into_iter().map(|(allocation, parts)| Held {
@@ -192,11 +194,12 @@ fn of(intervals: &[&Interval]) -> RollUp {
     }
 }
 
-fn part((class, charged_to, grounds, version): Common<'_>, intervals: &[&Interval]) -> Part {
+fn part((class, charged_to, cause, grounds, version): Common<'_>, intervals: &[&Interval]) -> Part {
     let variances: Option<Vec<i64>> = intervals.iter().map(|i| i.variance_ms2).collect();
     Part {
         class,
         charged_to: charged_to.cloned(),
+        cause: cause.cloned(),
         grounds,
         version,
         ms: intervals.iter().fold(0, |sum, i| sum.saturating_add(i.ms)),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Cells, Field, Value};
-use goodput_verdict::{Advice, Class, Counted, Culprit, Energy, Evidence, Forecast, Instance, Kind, Version};
+use goodput_verdict::{Advice, Cause, CauseKind, Class, Counted, Culprit, Energy, Evidence, Forecast, Instance, Kind, Version};
 
 /// Fields of one column each.
 macro_rules! fields {
@@ -75,12 +75,29 @@ impl Field for Option<Energy> {
 impl Field for Option<Culprit> {
     fn put<'a>(&'a self, row: &mut Vec<Value<'a>>) {
         let culprit = self.as_ref();
-        row.extend([culprit.map(|c| &c.node), culprit.map(|c| &c.gpu)].map(Value::from));
+        row.extend([culprit.map(|c| &c.node), culprit.and_then(|c| c.gpu.as_ref())].map(Value::from));
     }
 
     fn take(cells: &mut Cells<'_>) -> sqlx::Result<Self> {
         let (node, gpu): (Option<String>, Option<String>) = (cells.one()?, cells.one()?);
-        Ok(node.zip(gpu).map(|(node, gpu)| Culprit { node, gpu }))
+        Ok(node.map(|node| Culprit { node, gpu }))
+    }
+}
+
+/// Rows of releases without causes have none.
+impl Field for Option<Cause> {
+    fn put<'a>(&'a self, row: &mut Vec<Value<'a>>) {
+        let cause = self.as_ref();
+        row.push(cause.map(|cause| cause.kind.name()).into());
+        row.push(cause.and_then(|cause| cause.which.as_ref()).into());
+    }
+
+    fn take(cells: &mut Cells<'_>) -> sqlx::Result<Self> {
+        let (kind, which): (Option<&str>, Option<String>) = (cells.one()?, cells.one()?);
+        let Some(name) = kind else { return Ok(None) };
+        let known = CauseKind::ALL.iter().find(|kind| kind.name() == name);
+        let kind = *known.ok_or_else(|| sqlx::Error::Decode(format!("unknown cause {name}").into()))?;
+        Ok(Some(Cause { kind, which }))
     }
 }
 

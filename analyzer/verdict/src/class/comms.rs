@@ -1,4 +1,4 @@
-//! Time in which a GPU waited for other GPUs.
+//! Time in which a GPU waited for other GPUs, or for the network between them.
 
 use super::{ClassInfo, FALLS, Group, Remedy};
 
@@ -6,7 +6,7 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
     name: "collective_wait",
     title: "Waiting in collectives",
     group: Group::Comms,
-    version: 7,
+    version: 8,
     meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
     light: "#a877dc",
     dark: "#c599ee",
@@ -40,7 +40,7 @@ pub(super) const STRAGGLER: ClassInfo = ClassInfo {
     name: "straggler",
     title: "Waiting for one slow GPU",
     group: Group::Comms,
-    version: 5,
+    version: 6,
     meaning: "The GPU waited in a collective for one other GPU of its job, which is named.",
     light: "#632f8d",
     dark: "#8e5db9",
@@ -73,6 +73,59 @@ pub(super) const STRAGGLER: ClassInfo = ClassInfo {
             risk: "the last samples of an epoch that do not fill all ranks are left out",
             source: "PyTorch documentation, torch.utils.data.distributed.DistributedSampler",
             ..Remedy::BY_OWNER
+        },
+    ],
+};
+
+pub(super) const NETWORK_SLOW: ClassInfo = ClassInfo {
+    name: "network_slow",
+    title: "Waiting for a slow network",
+    group: Group::Comms,
+    version: 1,
+    meaning: "The GPU waited in a collective longer than the bytes take on a sound network, and a port shows why.",
+    light: "#8f43d9",
+    dark: "#aa6ff2",
+    key: "8",
+    check: "The port has the line rate and the errors of its peers, and collective_wait has what network_slow had.",
+    gain: None,
+    remedies: &[
+        Remedy {
+            action: "link, errors: clean or exchange the cable and the transceiver of the port that is named, and look at the \
+                     switch port at its other end. On RoCE the MTU has to be the same on the whole path, and the priority of \
+                     the job lossless or marked (PFC or ECN) at the NIC and at the switch. A longer NCCL_IB_TIMEOUT only keeps \
+                     a job alive.",
+            command: Some("mlxlink -d mlx5_4 -m -c   # ibstat mlx5_4, ethtool -S NETDEV; the port is in the evidence"),
+            restarts: "the jobs whose traffic takes the port",
+            who: "an administrator",
+            risk: "the node has one rail less while the cable is out",
+            source: "NVIDIA MFT documentation, mlxlink; docs/reference/rules.md, network_slow",
+        },
+        Remedy {
+            action: "rdma_unused: NCCL's log says NET/Socket where it should say NET/IB. Give the container the devices under \
+                     /dev/infiniband and an unlimited memlock, or the plug-in of the provider; check NCCL_IB_HCA and, on RoCE, \
+                     NCCL_IB_GID_INDEX.",
+            command: Some("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...   # look for NET/IB"),
+            restarts: "the job",
+            who: "the job's owner",
+            risk: "none known",
+            source: "NCCL documentation, environment variables",
+        },
+        Remedy {
+            action: "rail_unused: let the job use every port. NCCL_IB_HCA may be left from another machine.",
+            command: Some("env | grep NCCL_   # in the job; NCCL_DEBUG=INFO lists the ports that it uses"),
+            restarts: "the job",
+            who: "the job's owner",
+            risk: "none known",
+            source: "NCCL documentation, NCCL_IB_HCA",
+        },
+        Remedy {
+            action: "congested: place the job on fewer leaf switches, or spread its connections over more paths. Where a port \
+                     is at its line rate, exchange fewer bytes: accumulate gradients, or shard within the node.",
+            command: Some("NCCL_IB_QPS_PER_CONNECTION=4   # needs a switch whose hash takes in the queue pair"),
+            restarts: "the job",
+            who: "the job's owner",
+            risk: "more queue pairs take memory of the NIC",
+            source: "NCCL documentation, NCCL_IB_QPS_PER_CONNECTION; Gangidi et al., SIGCOMM 2024",
         },
     ],
 };

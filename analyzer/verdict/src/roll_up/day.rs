@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Allocation, Grounds, Held, Part, RollUp, Stretch};
-use crate::{Class, Culprit, Energy, Version};
+use crate::{Cause, Class, Culprit, Energy, Version};
 
 /// What parts of a roll-up have in common; grounds are the roll-up's.
-type Common = (Class, Option<Culprit>, usize, Option<Version>);
+type Common = (Class, Option<Culprit>, Option<Cause>, usize, Option<Version>);
 
 impl RollUp {
     /// Roll-ups of one node as one; none of none. It does not depend on their order.
@@ -36,7 +36,7 @@ impl RollUp {
 }
 
 fn add(joined: &mut BTreeMap<Common, Part>, part: Part) {
-    let common = (part.class, part.charged_to.clone(), part.grounds, part.version);
+    let common = (part.class, part.charged_to.clone(), part.cause.clone(), part.grounds, part.version);
     match joined.get_mut(&common) {
         Some(sum) => sum.add(part),
         None => {

@@ -6,7 +6,7 @@ use goodput_exposition::sample::TimeMs;
 use serde::{Deserialize, Serialize};
 
 use super::{Allocation, Grounds, Held, Part, RollUp, Stretch};
-use crate::{Class, Culprit, Energy, Instance, Version};
+use crate::{Cause, CauseKind, Class, Culprit, Energy, Instance, Version};
 
 /// What a roll-up says of its GPUs. Its node and its time are told beside it. New fields of a row come last.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ struct GroundsRow(Option<Name>, Vec<Name>, Vec<Name>);
 struct HeldRow(Name, Option<(u32, Option<Name>)>, Option<Name>, Option<Name>, Option<Name>, Option<Name>, Vec<PartRow>);
 
 /// Class, grounds, GPU-milliseconds, confidence, stretches from the start of the roll-up on, versions of the rule and of
-/// all rules, node and GPU that caused it, energy (millijoules, for how long, of it counted), variance.
+/// all rules, node and GPU that caused it, energy (millijoules, for how long, of it counted), variance, cause and at what.
 #[derive(Debug, Serialize, Deserialize)]
 struct PartRow(
     Class,
@@ -38,9 +38,10 @@ struct PartRow(
     f64,
     Vec<(TimeMs, TimeMs, i64)>,
     Option<(u32, u32)>,
-    Option<(Name, Name)>,
+    Option<(Name, Option<Name>)>,
     Option<(i64, i64, i64)>,
     Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<(CauseKind, Option<Name>)>,
 );
 
 impl Sums {
@@ -116,9 +117,10 @@ impl Names {
             part.confidence_ms,
             stretches.collect(),
             part.version.map(|version| (version.rule, version.rules)),
-            part.charged_to.as_ref().map(|culprit| (self.place(&culprit.node), self.place(&culprit.gpu))),
+            part.charged_to.as_ref().map(|culprit| (self.place(&culprit.node), self.maybe(culprit.gpu.as_ref()))),
             part.energy.map(|energy| (energy.mj, energy.ms, energy.counted_ms)),
             part.variance_ms2,
+            part.cause.as_ref().map(|cause| (cause.kind, self.maybe(cause.which.as_ref()))),
         )
     }
 }
@@ -162,9 +164,13 @@ impl Places<'_> {
     }
 
     fn part(&self, row: PartRow) -> Option<Part> {
-        let PartRow(class, grounds, ms, confidence_ms, stretches, version, charged, energy, variance_ms2) = row;
+        let PartRow(class, grounds, ms, confidence_ms, stretches, version, charged, energy, variance_ms2, cause) = row;
         let charged_to = match charged {
-            Some((node, gpu)) => Some(Culprit { node: self.name(node)?, gpu: self.name(gpu)? }),
+            Some((node, gpu)) => Some(Culprit { node: self.name(node)?, gpu: self.maybe(gpu)? }),
+            None => None,
+        };
+        let cause = match cause {
+            Some((kind, which)) => Some(Cause { kind, which: self.maybe(which)? }),
             None => None,
         };
         let stretch = |(from, to, ms)| {
@@ -174,6 +180,7 @@ impl Places<'_> {
         Some(Part {
             class,
             charged_to,
+            cause,
             grounds: (grounds < self.grounds).then_some(grounds)?,
             version: version.map(|(rule, rules)| Version { rule, rules }),
             ms,
