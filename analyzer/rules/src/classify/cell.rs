@@ -8,7 +8,7 @@ use super::held::{self, Held};
 use super::ledger::Account;
 use super::phase::Mark;
 use super::thresholds::confidence::{CERTAIN, COUNTED};
-use super::{Cell, Class, Culprit, DERATES, Fact, Imbalance, Node, Thresholds, Verdict};
+use super::{Cause, Cell, Class, Culprit, DERATES, Fact, Imbalance, Node, Thresholds, Verdict};
 use crate::apportion;
 use crate::signal::{LADDER, Signal};
 use goodput_verdict::DOUBTED;
@@ -19,6 +19,7 @@ pub(super) struct Part {
     pub(super) class: Class,
     pub(super) owner: Option<String>,
     pub(super) charged_to: Option<Culprit>,
+    pub(super) cause: Option<Cause>,
     pub(super) confidence: f64,
     pub(super) rung: Option<&'static str>,
     pub(super) facts: Vec<Fact>,
@@ -28,8 +29,8 @@ pub(super) struct Part {
 impl Part {
     /// A part without an owner or evidence.
     pub(super) fn bare(class: Class, confidence: f64) -> Part {
-        let (owner, charged_to, rung) = (None, None, None);
-        Part { class, owner, charged_to, confidence, rung, facts: Vec::new(), missing: Vec::new() }
+        let (owner, charged_to, cause, rung) = (None, None, None, None);
+        Part { class, owner, charged_to, cause, confidence, rung, facts: Vec::new(), missing: Vec::new() }
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::cell::Part;
-use super::{Advisory, Class, Culprit, Energy, Evidence, Fact, Interval, Node, Version, advisory};
+use super::{Advisory, Cause, Class, Culprit, Energy, Evidence, Fact, Interval, Node, Version, advisory};
 use crate::frame::{Accounts, GpuFrame, Runs, named};
 use crate::signal::Signal;
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Instance;
 
 /// What must agree for two neighbouring parts to be one interval.
-pub(super) type Key = (Class, Option<String>, Option<Culprit>, Option<&'static str>);
+pub(super) type Key = (Class, Option<String>, Option<Culprit>, Option<Cause>, Option<&'static str>);
 
 /// Some milliseconds of a cell.
 pub(super) struct Entry<K> {
@@ -34,7 +34,7 @@ pub(super) struct Grounds {
 impl Part {
     pub(super) fn entry(self, ms: i64, energy: Option<Energy>, variance_ms2: i64) -> Entry<Key> {
         let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
-        Entry { key: (self.class, self.owner, self.charged_to, self.rung), grounds, ms, energy, variance_ms2 }
+        Entry { key: (self.class, self.owner, self.charged_to, self.cause, self.rung), grounds, ms, energy, variance_ms2 }
     }
 }
 
@@ -93,11 +93,11 @@ impl<K: Ord + Clone> Builder<K> {
 }
 
 impl Builder<Key> {
-    /// The intervals, in order of time, class, owner and culprit.
+    /// The intervals, in order of time, class, owner, culprit and cause.
     pub(super) fn finish(self, whose: &Whose<'_>) -> Vec<Interval> {
         let all = self.all().map(|(key, open)| open.interval(key, whose));
         let mut intervals: Vec<Interval> = all.collect();
-        let order = |i: &Interval| (i.start_ms, i.class, i.owner.clone(), i.charged_to.clone());
+        let order = |i: &Interval| (i.start_ms, i.class, i.owner.clone(), i.charged_to.clone(), i.cause.clone());
         intervals.sort_by_cached_key(order);
         intervals
     }
@@ -154,7 +154,7 @@ impl Open {
         self.facts.iter().map(mean).filter(|e| e.value.is_finite() && e.threshold.is_finite()).collect()
     }
 
-    fn interval(self, (class, owner, charged_to, rung): Key, whose: &Whose<'_>) -> Interval {
+    fn interval(self, (class, owner, charged_to, cause, rung): Key, whose: &Whose<'_>) -> Interval {
         let (runs, accounts) = (whose.runs, whose.accounts);
         Interval {
             run: owner.as_deref().map(|owner| runs.name(owner).to_owned()),
@@ -167,6 +167,7 @@ impl Open {
             owner,
             class,
             charged_to,
+            cause,
             start_ms: self.span.start,
             end_ms: self.span.end,
             ms: self.ms,

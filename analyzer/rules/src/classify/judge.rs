@@ -17,7 +17,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, paired, sampling, straggler,
+    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, network, paired, sampling,
+    straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -194,6 +195,7 @@ impl Run {
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
         straggler::charge(&mut booked, t);
+        network::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
         let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
@@ -276,14 +278,7 @@ pub(super) struct Booked<'a> {
 
 impl<'a> Booked<'a> {
     fn of(course: Course<'a>, t: &Thresholds) -> Result<Self, String> {
-        let Course { node, gpu, .. } = course;
-        let book = |index: usize| {
-            let cell = Cell { node, gpu, owner: None, index };
-            let error = |source: Imbalance| in_cell(gpu, node.cells[index].start, source);
-            let taken = outage(&course, index, t);
-            cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
-        };
-        let cells = node.body.clone().map(book).collect::<Result<_, _>>()?;
+        let cells = course.node.body.clone().map(|index| book_cell(&course, index, t)).collect::<Result<_, _>>()?;
         Ok(Booked { course, cells })
     }
 
@@ -305,6 +300,15 @@ impl<'a> Booked<'a> {
             accounts: &node.accounts,
         }
     }
+}
+
+/// A cell of the frame, of the window or not.
+pub(super) fn book_cell(course: &Course<'_>, index: usize, t: &Thresholds) -> Result<Vec<(Part, i64)>, String> {
+    let Course { node, gpu, .. } = *course;
+    let cell = Cell { node, gpu, owner: None, index };
+    let error = |source: Imbalance| in_cell(gpu, node.cells[index].start, source);
+    let taken = outage(course, index, t);
+    cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
 }
 
 /// The GPUs of all nodes that do not fail, booked.

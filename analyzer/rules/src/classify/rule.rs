@@ -128,7 +128,7 @@ impl<'a> Cell<'a> {
     /// The means of a signal that is one per NUMA node.
     pub fn by_numa_node(&self, signal: Signal) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
         let (tracks, index) = (self.tracks(signal).into_iter(), self.index);
-        tracks.flat_map(move |t| t.by_numa_node(signal, index)).map(|(node, reading)| (node, reading.mean))
+        tracks.flat_map(move |t| t.split(signal, index)).map(|(node, reading)| (node, reading.mean))
     }
 
     /// The NUMA node of the GPU's PCI slot.

@@ -188,7 +188,7 @@ fn culprit(victim: &Rank<'_>, ranks: &[Rank<'_>], t: &Thresholds) -> Option<Foun
     let next = named.get(1).map_or(0.0, |(share, ..)| *share);
     match named.into_iter().next() {
         Some((share, confidence, facts, rank)) => (share - next >= t.straggler_ratio).then(|| {
-            let culprit = Culprit { node: rank.cell.node.node.clone(), gpu: rank.cell.gpu.uuid.clone() };
+            let culprit = Culprit { node: rank.cell.node.node.clone(), gpu: Some(rank.cell.gpu.uuid.clone()) };
             Found::Named { culprit, share, confidence, facts }
         }),
         None => (!missing.is_empty()).then_some(Found::Untold { missing }),

@@ -370,6 +370,33 @@ thresholds! {
     straggler_ratio = 0.1 "ratio" in 0.01..=1.0,
         "Share of a cell that one GPU of a run keeps another waiting, as far as its own cause or its longer work explains it, from which the wait is charged to it; and by which it exceeds every other GPU of the run.",
         from "TraceML: a straggler from 10 % of the step of the rank that waits";
+    network_wait_ratio = 0.1 "ratio" in 0.01..=1.0,
+        "A GPU that waits in collectives for less than this share of a cell did not wait for the network.",
+        from "TraceML: waiting is looked at from 10 % of the step";
+    network_clean_cells = 3.0 "cells" in 1.0..=60.0,
+        "So many cells of a run without evidence of a slow network must be around, for what its bytes take on a sound one.",
+        from "own choice: as deep_cells";
+    tcp_exchange_bytes = 1e8 "bytes per second" in 1e6..=1e12,
+        "Bytes that a node sends and receives alike, from which they are an exchange between GPUs.",
+        from "own choice: a sixth of 10 Gbit/s; storage goes one way, and control traffic is far below";
+    rdma_idle_ratio = 0.01 "ratio" in 0.0..=1.0,
+        "RDMA ports that carry less than this share of what Ethernet does are idle.",
+        from "own choice: keep-alives of the job's connections remain";
+    rail_idle_ratio = 0.1 "ratio" in 0.0..=1.0,
+        "A port that carries less than this share of the busiest of its node is left out of the exchange.",
+        from "own choice: rails of one collective carry alike within a tenth";
+    port_errors = 1.0 "errors" in 1.0..=1e6,
+        "Timeouts, retransmissions or changes of its link in a cell, from which a port has errors.",
+        from "definition: sound links have none";
+    retransmits_per_gigabyte = 1.0 "retransmissions per gigabyte" in 0.0..=1e6,
+        "Retransmissions for each gigabyte sent, from which a port loses packets.",
+        from "own simulations: chance alone named a sound port in none of 12,000 cases, a port with 2 was named in all";
+    port_errors_ratio = 5.0 "ratio" in 1.0..=1e3,
+        "A port is named where it has so many times the errors of any other port of the run.",
+        from "own simulations, as retransmits_per_gigabyte";
+    pause_ratio = 0.05 "ratio" in 0.0..=1.0,
+        "Share of a cell in which an interface was asked to pause, from which the network holds it back.",
+        from "own choice: short pauses are how a lossless priority works";
     straggler_known_ratio = 0.8 "ratio of GPUs" in 0.0..=1.0,
         "No straggler is named while less than this share of a run's GPUs is known: it may be one of the others.",
         from "TraceML: the cause of a straggler is named from a coverage of 80 %";

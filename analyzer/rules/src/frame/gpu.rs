@@ -110,7 +110,7 @@ impl GpuFrame {
         let whole = whole(sources);
         let doubt = Doubt::of(sources, *frozen_ms);
         // Where its slot is and where its processes may run says nothing of what the GPU does.
-        let device: Vec<&Source<'_>> = whole.iter().filter(|s| s.meaning.numa_node.is_none()).copied().collect();
+        let device: Vec<&Source<'_>> = whole.iter().filter(|s| s.meaning.split.is_none()).copied().collect();
         let watched = Watched { doubt, ..Watched::of(&whole) };
         let there: Vec<Vec<Range<TimeMs>>> = parts.iter().map(Part::there).collect();
         let known: Vec<Range<TimeMs>> =

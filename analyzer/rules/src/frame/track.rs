@@ -17,7 +17,7 @@ type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
 
 type Track = Vec<Option<Reading>>;
 
-/// A signal, and the NUMA node where it is one per NUMA node.
+/// A signal, and the NUMA node, port or interface where it is one per such.
 type Key = (Signal, Option<Box<str>>);
 
 /// Readings per signal and cell.
@@ -25,8 +25,8 @@ type Key = (Signal, Option<Box<str>>);
 pub struct Tracks {
     /// By the number of the signal, for rules ask for them all the time; those that are not told are empty.
     plain: Vec<Track>,
-    /// The same, and then in order of NUMA node.
-    by_numa_node: Vec<Vec<(Box<str>, Track)>>,
+    /// The same, and then in order of NUMA node, port or interface.
+    split: Vec<Vec<(Box<str>, Track)>>,
 }
 
 impl Tracks {
@@ -36,17 +36,23 @@ impl Tracks {
         self.plain.get(signal as usize)?.get(cell)?.as_ref()
     }
 
-    /// The signal in the cell on each NUMA node where it is known.
-    pub fn by_numa_node(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, &Reading)> {
-        let tracks = self.by_numa_node.get(signal as usize).into_iter().flatten();
+    /// The signal in the cell on each NUMA node, of each port or of each interface where it is known.
+    pub fn split(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, &Reading)> {
+        let tracks = self.split.get(signal as usize).into_iter().flatten();
         tracks.filter_map(move |(node, track)| Some((&**node, track.get(cell)?.as_ref()?)))
+    }
+
+    /// The signal of each NUMA node, port or interface, cell by cell.
+    pub(crate) fn splits(&self, signal: Signal) -> impl Iterator<Item = (&str, &[Option<Reading>])> {
+        let tracks = self.split.get(signal as usize).into_iter().flatten();
+        tracks.map(|(of, track)| (&**of, track.as_slice()))
     }
 
     /// Does no series describe the host itself? Whether it takes pods is known from elsewhere.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         let told = self.plain.iter().enumerate().filter(|(_, track)| !track.is_empty());
-        self.by_numa_node.is_empty() && told.into_iter().all(|(signal, _)| signal == Signal::NodeUnschedulable as usize)
+        self.split.is_empty() && told.into_iter().all(|(signal, _)| signal == Signal::NodeUnschedulable as usize)
     }
 
     /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
@@ -58,7 +64,7 @@ impl Tracks {
     ) -> Tracks {
         let mut origins: BTreeMap<(Key, usize, Target<'_>), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
-            let key = (source.meaning.signal, source.meaning.numa_node.map(Box::from));
+            let key = (source.meaning.signal, source.meaning.split.as_deref().map(Box::from));
             let origin = (key, source.meaning.rank, source.target);
             origins.entry(origin).or_default().entry(&source.meaning.part).or_default().push(source);
         }
@@ -80,11 +86,11 @@ impl Tracks {
         tracks
     }
 
-    fn place(&mut self, (signal, numa_node): Key) -> &mut Track {
-        let Some(node) = numa_node else { return numbered(&mut self.plain, signal) };
-        let tracks = numbered(&mut self.by_numa_node, signal);
-        let at = tracks.binary_search_by(|(known, _)| known.cmp(&node)).unwrap_or_else(|at| {
-            tracks.insert(at, (node, Track::default()));
+    fn place(&mut self, (signal, split): Key) -> &mut Track {
+        let Some(split) = split else { return numbered(&mut self.plain, signal) };
+        let tracks = numbered(&mut self.split, signal);
+        let at = tracks.binary_search_by(|(known, _)| known.cmp(&split)).unwrap_or_else(|at| {
+            tracks.insert(at, (split, Track::default()));
             at
         });
         &mut tracks[at].1

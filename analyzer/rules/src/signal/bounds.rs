@@ -37,6 +37,7 @@ impl Signal {
             | S::NodeIoStalled
             | S::NodeMemoryPressure
             | S::NodeDiskBusy
+            | S::InterfacePause
             | S::JobCpuPressure
             | S::JobIoPressure
             | S::JobIoStalled
@@ -57,6 +58,12 @@ impl Signal {
             | S::NodeDiskRead
             | S::NodeDiskWritten
             | S::NvlinkReceived
+            | S::PortReceived
+            | S::PortSent
+            | S::InterfaceReceived
+            | S::InterfaceSent
+            | S::NodeNfsRead
+            | S::NodeNfsWritten
             | S::JobRead
             | S::JobWritten
             | S::JobStorageWritten

@@ -253,6 +253,34 @@ signals! {
     NodeDiskWritten "node_disk_written" Node Counter "bytes per second" up to 1e19,
     /// Time in which a disk had requests in flight, summed over disks.
     NodeDiskBusy "node_disk_busy" Node Counter "seconds per second" up to 1e13,
+    /// An RDMA port's link is up and set up: 1; less is not.
+    PortActive "port_active" Node State "ratio" up to 2.0,
+    /// Line rate of an RDMA port.
+    PortSpeed "port_speed" Node Gauge "bytes per second" from 1e6 up to 1e12,
+    /// Data that an RDMA port received.
+    PortReceived "port_received" Node Counter "bytes per second" up to 1e19,
+    /// Data that an RDMA port sent.
+    PortSent "port_sent" Node Counter "bytes per second" up to 1e19,
+    /// Times that an RDMA port waited for an acknowledgement in vain.
+    PortTimeouts "port_timeouts" Node Counter "timeouts per second" up to 1e15,
+    /// Times that an RDMA port was asked to send again, or did so of its own.
+    PortRetransmits "port_retransmits" Node Counter "retransmissions per second" up to 1e15,
+    /// Notices of congestion that an RDMA port sent or got.
+    PortCongestion "port_congestion" Node Counter "notices per second" up to 1e15,
+    /// Times that the link of an RDMA port went down or recovered from errors; the counter stops at 255.
+    PortLinkChanges "port_link_changes" Node Counter "changes per second" up to 254.0,
+    /// Ticks in which an RDMA port was held back; where the counter has 32 bits it stops at the last of them.
+    PortWait "port_wait" Node State "ticks" up to 1e19,
+    /// Data that a network interface received; RDMA goes past it.
+    InterfaceReceived "interface_received" Node Counter "bytes per second" up to 1e19,
+    /// Data that a network interface sent; RDMA goes past it.
+    InterfaceSent "interface_sent" Node Counter "bytes per second" up to 1e19,
+    /// Time in which a network interface sent nothing of a priority because its peer asked it to pause.
+    InterfacePause "interface_pause" Node Counter "seconds per second" up to 1e11,
+    /// Data that the node read from network file systems.
+    NodeNfsRead "node_nfs_read" Node Counter "bytes per second" up to 1e19,
+    /// Data that the node wrote to network file systems.
+    NodeNfsWritten "node_nfs_written" Node Counter "bytes per second" up to 1e19,
     /// The control daemon of CUDA MPS runs.
     NodeMps "node_mps" Node State "ratio" up to 1.0,
     /// Kubernetes gives the node no more pods.

@@ -1,9 +1,10 @@
 //! What a series means: its labels compared with the rows of `table`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use super::table::{self, Row};
+use super::table::{self, Row, Split};
 use super::{Scope, Signal};
 use goodput_exposition::sample::Labels;
 
@@ -32,8 +33,9 @@ pub struct Meaning<'a> {
     /// Values of the labels (CPU, disk) over which series of one metric and target are summed. Series that agree in
     /// the part too tell the same thing, and one of them is taken.
     pub part: Vec<&'a str>,
-    /// The NUMA node that it is about, where the signal is one per NUMA node. These are never summed.
-    pub numa_node: Option<&'a str>,
+    /// The NUMA node, RDMA port (`device/port`) or network interface that it is about, where the signal is one per such.
+    /// These are never summed.
+    pub split: Option<Cow<'a, str>>,
     /// The name of the node that it is from, where a label says so.
     pub node: Option<&'a str>,
     /// Factor from the sample's value to base units.
@@ -54,7 +56,7 @@ static BY_METRIC: LazyLock<HashMap<&'static str, (usize, Vec<&'static Row>)>> = 
 /// The meaning of a series; `None` where no signal uses it.
 #[must_use]
 pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
-    let (rank, rows) = BY_METRIC.get(labels.metric())?;
+    let (place, rows) = BY_METRIC.get(labels.metric())?;
     let row = rows.iter().find(|row| row.applies(labels))?;
     let entity = match row.signal.scope() {
         Scope::Gpu => gpu_of(labels, row.signal)?,
@@ -62,21 +64,25 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
         Scope::Job if row.of_server => Entity::Server,
         Scope::Job => Entity::Job(labels.get("owner")?),
     };
-    let part = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
-    let (numa_node, node) = match row.by_numa_node {
-        true => numa_labels(labels)?,
+    let mut part: Vec<&str> = row.sum_over.iter().filter_map(|name| labels.get(name)).collect();
+    part.extend(row.summed_with.map(|_| labels.metric()));
+    let rank = row.summed_with.and_then(|metric| BY_METRIC.get(metric)).map_or(*place, |(place, _)| *place);
+    let (split, node) = match row.split {
+        Split::NumaNode => numa_labels(labels)?,
         // A target that reports all nodes runs on one of them, whose name the target may have.
-        false if row.of_any_node => (None, labels.get("exported_node").or_else(|| labels.get("node"))),
-        false => (None, labels.get("node")),
+        Split::Whole if row.of_any_node => (None, labels.get("exported_node").or_else(|| labels.get("node"))),
+        Split::Whole => (None, labels.get("node")),
+        Split::Port => (Some(format!("{}/{}", labels.get("device")?, labels.get("port")?).into()), labels.get("node")),
+        Split::Interface => (Some(labels.get("device")?.into()), labels.get("node")),
     };
-    Some(Meaning { signal: row.signal, entity, part, numa_node, node, scale: row.scale, rank: *rank })
+    Some(Meaning { signal: row.signal, entity, part, split, node, scale: row.scale, rank })
 }
 
 /// NUMA node and node name of a series per NUMA node. Its label `node` is the former, but where Prometheus gives the
 /// target a label of that name, it renames the series' own to `exported_node`.
-fn numa_labels(labels: &Labels) -> Option<(Option<&str>, Option<&str>)> {
+fn numa_labels(labels: &Labels) -> Option<(Option<Cow<'_, str>>, Option<&str>)> {
     let node = labels.get("node")?;
-    Some(labels.get("exported_node").map_or((Some(node), None), |own| (Some(own), Some(node))))
+    Some(labels.get("exported_node").map_or((Some(node.into()), None), |own| (Some(own.into()), Some(node))))
 }
 
 /// What an instance has no reading of its own of is the GPU's, which dcgm-exporter repeats for every instance.
@@ -237,7 +243,7 @@ mod tests {
         let numa = [("__name__", "goodput_gpu_numa_info"), ("UUID", "GPU-1")];
         let told = |more: &[(&str, &str)]| {
             let labels = labels(&[&numa, more].concat());
-            resolve(&labels).map(|m| (m.numa_node.map(str::to_owned), m.node.map(str::to_owned)))
+            resolve(&labels).map(|m| (m.split.map(Cow::into_owned), m.node.map(str::to_owned)))
         };
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(told(&[("node", "1")]), Some((some("1"), None)));

@@ -9,12 +9,25 @@ use std::sync::LazyLock;
 
 use goodput_catalog::{
     self, Kind, Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner,
-    process, xid,
+    process, storage, xid,
 };
 
 use super::Signal;
 use super::servers;
 use goodput_exposition::sample::Labels;
+
+/// What an entity has several of, each with a reading of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Split {
+    /// Nothing.
+    Whole,
+    /// NUMA nodes: the label `node` of a series is one, and not the node's name.
+    NumaNode,
+    /// RDMA ports: the labels `device` and `port`.
+    Port,
+    /// Physical network interfaces: the label `device`.
+    Interface,
+}
 
 /// A metric, the label value under which it means the signal, and how to read it.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +38,8 @@ pub(super) struct Row {
     whole: Option<&'static str>,
     pub(super) signal: Signal,
     pub(super) sum_over: &'static [&'static str],
-    pub(super) by_numa_node: bool,
+    pub(super) split: Split,
+    pub(super) summed_with: Option<&'static str>,
     pub(super) of_server: bool,
     pub(super) of_any_node: bool,
     pub(super) of_container: bool,
@@ -40,6 +54,7 @@ impl Row {
             && !self.but_for.is_some_and(has)
             && self.whole.and_then(|name| labels.get(name)).is_none_or(str::is_empty)
             && (!self.of_container || is_of_a_container(labels))
+            && (self.split != Split::Interface || labels.get("device").is_some_and(is_physical))
     }
 
     /// The row holds only for series whose label has the value.
@@ -62,9 +77,17 @@ impl Row {
         Row { sum_over: labels, ..self }
     }
 
-    /// The label `node` of a series is a NUMA node and not the node's name.
+    const fn by(self, split: Split) -> Row {
+        Row { split, ..self }
+    }
+
     const fn by_numa_node(self) -> Row {
-        Row { by_numa_node: true, ..self }
+        self.by(Split::NumaNode)
+    }
+
+    /// The metric and this one, of the same exporter, are parts of one signal, to be summed.
+    const fn summed_with(self, metric: &'static str) -> Row {
+        Row { summed_with: Some(metric), ..self }
     }
 
     /// The series is a server's own, which names neither node nor owner as exporters do.
@@ -101,7 +124,8 @@ pub(super) const fn row(metric: &'static str, signal: Signal) -> Row {
         whole: None,
         signal,
         sum_over: &[],
-        by_numa_node: false,
+        split: Split::Whole,
+        summed_with: None,
         of_server: false,
         of_any_node: false,
         of_container: false,
@@ -151,6 +175,36 @@ const fn errors(action: &'static str, signal: Signal) -> Row {
     own(&xid::ERRORS, signal).only("action", action).sum_over(&["xid", "action"])
 }
 
+const fn port(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).by(Split::Port)
+}
+
+/// Events above an RDMA port's link, by the name of the driver: the kinds are those of mlx5, bnxt_re, EFA and ionic.
+const fn transport(kind: &'static str, signal: Signal) -> Row {
+    port(network::RDMA_TRANSPORT.name, signal).only("kind", kind).sum_over(&["kind"])
+}
+
+/// Counters of node_exporter that are one signal, the first of which gives it its place.
+const fn infiniband(metric: &'static str, first: &'static str, signal: Signal) -> Row {
+    port(metric, signal).summed_with(first)
+}
+
+const fn interface(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).by(Split::Interface)
+}
+
+/// Time of pause as mlx5's driver counts it, in microseconds, and ethtool names it.
+const fn pause(metric: &'static str) -> Row {
+    interface(metric, Signal::InterfacePause).times(1e-6).summed_with(PAUSES)
+}
+
+/// Is it the name that Linux or systemd gives a physical interface? node_exporter tells of bridges and of pods' interfaces
+/// too, whose traffic the physical one carries once more (systemd.net-naming-scheme(7); `eni` of AWS is a pod's).
+fn is_physical(device: &str) -> bool {
+    !device.contains(['.', ':', '@'])
+        && ["eth", "eno", "enp", "ens", "enx", "enP", "ib", "hsn"].iter().any(|prefix| device.starts_with(prefix))
+}
+
 /// A metric of the containers of a pod, which is wherever its GPUs are. Those of one pod are summed. The names are those of
 /// cAdvisor's and of kube-state-metrics' list of metrics.
 const fn container(metric: &'static str, signal: Signal) -> Row {
@@ -165,6 +219,13 @@ fn is_of_a_container(labels: &Labels) -> bool {
 }
 
 const NODE_CPU: &str = "node_cpu_seconds_total";
+const TIMEOUTS: &str = "node_infiniband_local_ack_timeout_errors_total";
+const RETRANSMITS: &str = "node_infiniband_packet_sequence_errors_total";
+const CONGESTION: &str = "node_infiniband_np_cnp_packets_sent_total";
+const LINK_CHANGES: &str = "node_infiniband_link_downed_total";
+const PAUSES: &str = "node_ethtool_received_prio0_pause_duration";
+/// State of an active port, of the numbers 1 to 4 that the kernel gives the states.
+const ACTIVE: f64 = 4.0;
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
 
@@ -343,6 +404,68 @@ static ROWS: &[Row] = &[
     row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
     own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
     row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
+    port(network::RDMA_ACTIVE.name, Signal::PortActive),
+    port("node_infiniband_state_id", Signal::PortActive).times(1.0 / ACTIVE),
+    port(network::RDMA_SPEED.name, Signal::PortSpeed),
+    port("node_infiniband_rate_bytes_per_second", Signal::PortSpeed),
+    port(network::RDMA_RECEIVED.name, Signal::PortReceived),
+    port("node_infiniband_port_data_received_bytes_total", Signal::PortReceived),
+    port(network::RDMA_SENT.name, Signal::PortSent),
+    port("node_infiniband_port_data_transmitted_bytes_total", Signal::PortSent),
+    transport("local_ack_timeout_err", Signal::PortTimeouts),
+    transport("roce_adp_retrans_to", Signal::PortTimeouts),
+    transport("to_retransmits", Signal::PortTimeouts),
+    transport("retrans_timeout_events", Signal::PortTimeouts),
+    infiniband(TIMEOUTS, TIMEOUTS, Signal::PortTimeouts),
+    infiniband("node_infiniband_roce_adp_retransmits_timeout_total", TIMEOUTS, Signal::PortTimeouts),
+    transport("packet_seq_err", Signal::PortRetransmits),
+    transport("implied_nak_seq_err", Signal::PortRetransmits),
+    transport("roce_adp_retrans", Signal::PortRetransmits),
+    transport("seq_err_naks_rcvd", Signal::PortRetransmits),
+    transport("retrans_pkts", Signal::PortRetransmits),
+    transport("req_rx_pkt_seq_err", Signal::PortRetransmits),
+    transport("req_rx_impl_nak_seq_err", Signal::PortRetransmits),
+    infiniband(RETRANSMITS, RETRANSMITS, Signal::PortRetransmits),
+    infiniband("node_infiniband_implied_nak_seq_errors_total", RETRANSMITS, Signal::PortRetransmits),
+    infiniband("node_infiniband_roce_adp_retransmits_total", RETRANSMITS, Signal::PortRetransmits),
+    transport("np_cnp_sent", Signal::PortCongestion),
+    transport("rp_cnp_handled", Signal::PortCongestion),
+    transport("np_ecn_marked_roce_packets", Signal::PortCongestion),
+    transport("roce_slow_restart", Signal::PortCongestion),
+    transport("tx_cnp_pkts", Signal::PortCongestion),
+    transport("rx_cnp_pkts", Signal::PortCongestion),
+    transport("impaired_remote_conn_events", Signal::PortCongestion),
+    transport("tx_rdma_cnp_pkts", Signal::PortCongestion),
+    transport("rx_rdma_cnp_pkts", Signal::PortCongestion),
+    infiniband(CONGESTION, CONGESTION, Signal::PortCongestion),
+    infiniband("node_infiniband_rp_cnp_packets_handled_total", CONGESTION, Signal::PortCongestion),
+    infiniband("node_infiniband_np_ecn_marked_roce_packets_received_total", CONGESTION, Signal::PortCongestion),
+    infiniband("node_infiniband_roce_slow_restart_used_total", CONGESTION, Signal::PortCongestion),
+    port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_downed").sum_over(&["kind"]),
+    port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_error_recovery").sum_over(&["kind"]),
+    infiniband(LINK_CHANGES, LINK_CHANGES, Signal::PortLinkChanges),
+    infiniband("node_infiniband_link_error_recovery_total", LINK_CHANGES, Signal::PortLinkChanges),
+    port(network::RDMA_WAIT.name, Signal::PortWait),
+    port("node_infiniband_port_transmit_wait_total", Signal::PortWait),
+    interface(network::NETWORK_RECEIVED.name, Signal::InterfaceReceived),
+    interface("node_network_receive_bytes_total", Signal::InterfaceReceived),
+    interface(network::NETWORK_SENT.name, Signal::InterfaceSent),
+    interface("node_network_transmit_bytes_total", Signal::InterfaceSent),
+    interface("goodput_network_pause_seconds_total", Signal::InterfacePause)
+        .only("direction", "received")
+        .sum_over(&["direction", "priority"]),
+    pause(PAUSES),
+    pause("node_ethtool_received_prio1_pause_duration"),
+    pause("node_ethtool_received_prio2_pause_duration"),
+    pause("node_ethtool_received_prio3_pause_duration"),
+    pause("node_ethtool_received_prio4_pause_duration"),
+    pause("node_ethtool_received_prio5_pause_duration"),
+    pause("node_ethtool_received_prio6_pause_duration"),
+    pause("node_ethtool_received_prio7_pause_duration"),
+    own(&storage::NFS_READ_BYTES, Signal::NodeNfsRead).sum_over(&["mount", "export"]),
+    row("node_mountstats_nfs_total_read_bytes_total", Signal::NodeNfsRead).sum_over(&["export", "mountaddr"]),
+    own(&storage::NFS_WRITTEN_BYTES, Signal::NodeNfsWritten).sum_over(&["mount", "export"]),
+    row("node_mountstats_nfs_total_write_bytes_total", Signal::NodeNfsWritten).sum_over(&["export", "mountaddr"]),
     own(&driver::DRIVER_DAEMON, Signal::NodeMps).only("daemon", "nvidia-cuda-mps-control"),
     row("kube_node_spec_unschedulable", Signal::NodeUnschedulable).of_any_node(),
     row("up", Signal::Up),
@@ -440,11 +563,14 @@ pub(super) fn examples() -> Vec<(Signal, f64, Labels)> {
         if !row.of_server && matches!(row.signal.scope(), Scope::Job) || row.signal == Signal::GpuOwner {
             all.push(("owner", "train"));
         }
-        if row.by_numa_node {
-            all.push(("node", numa));
+        match row.split {
+            Split::Whole => {}
+            Split::NumaNode => all.push(("node", numa)),
+            Split::Port => all.extend([("device", "mlx5_0"), ("port", "1")]),
+            Split::Interface => all.push(("device", "eth0")),
         }
         (row.signal, row.scale, Labels::new(all))
     };
-    let numa = |row: &Row| if row.by_numa_node { &["0", "1"][..] } else { &["0"] };
+    let numa = |row: &Row| if row.split == Split::NumaNode { &["0", "1"][..] } else { &["0"] };
     rows().flat_map(|row| numa(row).iter().map(move |node| labels(row, node))).collect()
 }

@@ -1,0 +1,265 @@
+//! What ports show of a slow network in a cell, of any node of the run.
+
+use std::cmp::Ordering;
+
+use super::super::{CauseKind, Fact, Thresholds};
+use super::exchange::{Exchange, Side};
+use super::ports::Port;
+use crate::signal::Signal;
+
+/// That something makes the network slow in a cell.
+pub(super) struct Evidence {
+    pub(super) kind: CauseKind,
+    /// The most of a GPU's time that it can explain, without looking at how long it waited; `None` is not known.
+    pub(super) bound: Option<f64>,
+    /// Was the time counted, and not inferred?
+    pub(super) is_counted: bool,
+    /// The sides, and ports of them, that show it, with how much of it.
+    pub(super) at: Vec<(usize, String, f64)>,
+    pub(super) facts: Vec<Fact>,
+}
+
+/// Share of a line rate that an exchange reaches at least on a sound link, below which bounds by bytes stay above the
+/// truth (own simulations with links that reach 0.9).
+const EFFICIENCY: f64 = 0.8;
+/// Ports of one rate are told apart by their driver's rounding.
+const SAME_RATE: f64 = 0.99;
+
+/// Is it a state of ports, which lasts, and not a count of events?
+pub(super) fn is_state(kind: CauseKind) -> bool {
+    matches!(kind, CauseKind::Link | CauseKind::RdmaUnused | CauseKind::RailUnused)
+}
+
+/// All that is shown, the first to be believed first.
+pub(super) fn told(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Vec<Evidence> {
+    let Some(rate) = common_rate(run, cell) else { return Vec::new() };
+    let all = [
+        slow_links(run, cell, rate),
+        rdma_unused(run, cell, t),
+        rails_unused(run, cell, rate, t),
+        errors(run, cell, t),
+        paused(run, cell, t),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Who has it in each cell, where exactly one port does.
+pub(super) fn named(run: &Exchange<'_>, told: &[Vec<Evidence>], t: &Thresholds) -> Vec<Option<(usize, String)>> {
+    let one = |cell: usize| {
+        let found = told[cell].first()?;
+        let (side, which) = match found.kind {
+            CauseKind::RdmaUnused => None,
+            CauseKind::Errors => most_events(run, told, cell, t),
+            _ => only(&found.at),
+        }?;
+        let port = (found.kind == CauseKind::Congested).then(|| port_of(run, side, cell, &which)).flatten();
+        Some((side, port.unwrap_or(which)))
+    };
+    (0..told.len()).map(one).collect()
+}
+
+fn only(at: &[(usize, String, f64)]) -> Option<(usize, String)> {
+    match at {
+        [(side, which, _)] => Some((*side, which.clone())),
+        _ => None,
+    }
+}
+
+/// The rate that most active ports of the run have.
+fn common_rate(run: &Exchange<'_>, cell: usize) -> Option<f64> {
+    let ports = run.at(cell).flat_map(|(_, side, index)| side.ports.rdma.values().map(move |cells| cells[index]));
+    let mut rates: Vec<f64> = ports.filter_map(|port| port.speed).collect();
+    rates.sort_by(f64::total_cmp);
+    let count = |rate: &f64| rates.iter().filter(|other| *other == rate).count();
+    rates.iter().max_by(|a, b| count(a).cmp(&count(b)).then(a.total_cmp(b))).copied()
+}
+
+/// Ports below the rate of their peers, or down while these are up.
+fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64) -> Option<Evidence> {
+    let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
+    for (n, side, index) in run.at(cell) {
+        for (name, cells) in &side.ports.rdma {
+            let port = cells[index];
+            if port.is_active == Some(false) && is_up_elsewhere(run, cell, n, name, cells) {
+                let share = without(side, index, rate);
+                bound = bound.max(share);
+                at.push((n, (*name).to_owned(), share));
+                facts.push(Fact { signal: "ports that are down", unit: "ports", value: 1.0, threshold: 0.0 });
+            }
+            let Some(speed) = port.speed.filter(|speed| *speed < rate * SAME_RATE) else { continue };
+            if was_faster(cells, rate) || is_alone(run, cell, n, name, rate) {
+                let share = port.bytes().unwrap_or(0.0) / (EFFICIENCY * speed) * (1.0 - speed / rate);
+                bound = bound.max(share);
+                at.push((n, (*name).to_owned(), share));
+                facts.push(Fact::of(Signal::PortSpeed, speed, rate));
+            }
+        }
+    }
+    facts.truncate(1);
+    (bound > 0.0).then_some(Evidence { kind: CauseKind::Link, bound: Some(bound), is_counted: false, at, facts })
+}
+
+/// Had the port the rate at some time that is looked at?
+fn was_faster(cells: &[Port], rate: f64) -> bool {
+    cells.iter().any(|port| port.speed.is_some_and(|speed| speed >= rate * SAME_RATE))
+}
+
+/// Have other ports of its node the rate, and the port of its name on most other nodes? A port that is slower on all of them
+/// is made so.
+fn is_alone(run: &Exchange<'_>, cell: usize, own: usize, name: &str, rate: f64) -> bool {
+    let is_fast = |port: &Port| port.speed.is_some_and(|speed| speed >= rate * SAME_RATE);
+    let (mut beside, mut fast, mut slow) = (false, 0, 0);
+    for (n, side, index) in run.at(cell) {
+        if n == own {
+            beside = side.ports.rdma.values().any(|cells| is_fast(&cells[index]));
+        } else if let Some(cells) = side.ports.rdma.get(name) {
+            fast += usize::from(is_fast(&cells[index]));
+            slow += usize::from(cells[index].speed.is_some() && !is_fast(&cells[index]));
+        }
+    }
+    beside && fast > slow
+}
+
+/// Was it up at some time that is looked at, or is the port of its name up on most other nodes?
+fn is_up_elsewhere(run: &Exchange<'_>, cell: usize, own: usize, name: &str, cells: &[Port]) -> bool {
+    let others = run.at(cell).filter(|(n, ..)| *n != own);
+    let states: Vec<bool> = others.filter_map(|(_, side, index)| side.ports.rdma.get(name)?[index].is_active).collect();
+    let up = states.iter().filter(|is_up| **is_up).count();
+    cells.iter().any(|port| port.is_active == Some(true)) || 2 * up > states.len()
+}
+
+/// What fewer ports cost at most: the bytes take the ports that are left, where they would have taken all.
+fn without(side: &Side<'_>, index: usize, rate: f64) -> f64 {
+    let ports = side.ports.rdma.values().map(|cells| cells[index]);
+    let (mut left, mut down) = (0.0, 0.0);
+    for port in ports {
+        left += f64::from(u8::from(port.is_active == Some(true)));
+        down += f64::from(u8::from(port.is_active == Some(false)));
+    }
+    rails(side, index, rate, left, left + down)
+}
+
+/// The same of `k` ports that carry of `n`.
+fn rails(side: &Side<'_>, index: usize, rate: f64, k: f64, n: f64) -> f64 {
+    let bytes = side.ports.rdma_bytes(index).unwrap_or(0.0);
+    let share = bytes / (k * EFFICIENCY * rate) * (1.0 - k / n);
+    if share.is_finite() { share } else { 0.0 }
+}
+
+/// The exchange goes over TCP on several nodes, while their RDMA ports are active and idle.
+fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
+    let (mut nodes, mut bound, mut least) = (0, f64::INFINITY, f64::INFINITY);
+    for (_, side, index) in run.at(cell) {
+        let Some((tcp, rdma)) = side.tcp(index).zip(side.ports.rdma_bytes(index)) else { continue };
+        let active = side.ports.rdma.values().filter(|cells| cells[index].is_active == Some(true));
+        let rate: f64 = active.filter_map(|cells| cells[index].speed).sum();
+        if rate <= 0.0 || tcp < t.tcp_exchange_bytes || rdma >= t.rdma_idle_ratio * tcp {
+            continue;
+        }
+        nodes += 1;
+        // What the bytes would have taken over RDMA is waiting that stays.
+        bound = bound.min(1.0 - tcp / (EFFICIENCY * rate));
+        least = least.min(tcp);
+    }
+    let facts = vec![
+        Fact { signal: "bytes exchanged over TCP", unit: "bytes per second", value: least, threshold: t.tcp_exchange_bytes },
+        Fact { signal: "nodes that exchange over TCP", unit: "nodes", value: f64::from(nodes), threshold: 2.0 },
+    ];
+    let bound = Some(bound.max(0.0));
+    (nodes > 1).then_some(Evidence { kind: CauseKind::RdmaUnused, bound, is_counted: false, at: Vec::new(), facts })
+}
+
+/// Some ports of a node carry what all of them could, and there are fewer than GPUs.
+fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Option<Evidence> {
+    let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
+    for (n, side, index) in run.at(cell) {
+        let is_rail = |port: &Port| port.is_active == Some(true) && port.speed.is_some_and(|s| s >= rate * SAME_RATE);
+        let rails: Vec<f64> =
+            side.ports.rdma.values().map(|cells| cells[index]).filter(is_rail).filter_map(|port| port.bytes()).collect();
+        let most = rails.iter().copied().fold(0.0, f64::max);
+        let carry = rails.iter().filter(|bytes| **bytes >= t.rail_idle_ratio * most).count();
+        if most < t.tcp_exchange_bytes || carry == rails.len() || carry >= side.gpus {
+            continue;
+        }
+        let share = self::rails(side, index, rate, carry as f64, rails.len() as f64);
+        bound = bound.max(share);
+        at.push((n, String::new(), share));
+        let (value, threshold) = (carry as f64, rails.len() as f64);
+        facts.push(Fact { signal: "ports that carry the exchange", unit: "ports", value, threshold });
+    }
+    facts.truncate(1);
+    at.clear();
+    (bound > 0.0).then_some(Evidence { kind: CauseKind::RailUnused, bound: Some(bound), is_counted: false, at, facts })
+}
+
+/// Ports that lose packets, or whose link comes and goes. How long an exchange stands still for it is not counted.
+fn errors(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
+    let mut at = Vec::new();
+    for (n, side, index) in run.at(cell) {
+        let seconds = (side.node.cells[index].end - side.node.cells[index].start) as f64 / 1000.0;
+        let bad = side.ports.rdma.iter().filter(|(_, cells)| has_errors(&cells[index], seconds, t));
+        at.extend(bad.map(|(name, cells)| (n, (*name).to_owned(), events(&cells[index]))));
+    }
+    let most = at.iter().map(|(.., count)| *count).reduce(f64::max)?;
+    let facts =
+        vec![Fact { signal: "errors of a port in the cell", unit: "errors", value: most, threshold: t.port_errors }];
+    Some(Evidence { kind: CauseKind::Errors, bound: None, is_counted: false, at, facts })
+}
+
+fn has_errors(port: &Port, seconds: f64, t: &Thresholds) -> bool {
+    let gigabytes = port.sent.unwrap_or(0.0) * seconds / 1e9;
+    let is_above = |count: Option<f64>, least: f64| count.is_some_and(|count| count >= least);
+    is_above(port.timeouts, t.port_errors)
+        || is_above(port.link_changes, t.port_errors)
+        || is_above(port.retransmits, t.port_errors.max(t.retransmits_per_gigabyte * gigabytes))
+}
+
+fn events(port: &Port) -> f64 {
+    [port.timeouts, port.retransmits, port.link_changes].into_iter().flatten().sum()
+}
+
+/// The port that has by far the most errors around, and had some in the cell.
+fn most_events(run: &Exchange<'_>, told: &[Vec<Evidence>], cell: usize, t: &Thresholds) -> Option<(usize, String)> {
+    let around = run.node(0).around(cell, t.around_seconds);
+    let mut sums: Vec<(usize, &str, f64)> = Vec::new();
+    for (n, side) in run.sides.iter().enumerate() {
+        for (name, cells) in &side.ports.rdma {
+            let counted = around.clone().filter_map(|cell| cells.get(cell));
+            sums.push((n, name, counted.map(events).sum()));
+        }
+    }
+    sums.sort_by(|a, b| b.2.total_cmp(&a.2).then(Ordering::Equal));
+    let (side, name, most) = *sums.first()?;
+    let next = sums.get(1).map_or(0.0, |(.., count)| *count);
+    let is_here = told[cell].iter().any(|found| found.at.iter().any(|(n, which, _)| *n == side && which == name));
+    (is_here && most >= t.port_errors_ratio * next).then(|| (side, name.to_owned()))
+}
+
+/// Interfaces whose peers asked them to send nothing.
+fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
+    let mut at = Vec::new();
+    for (n, side, index) in run.at(cell) {
+        let interfaces = side.ports.interfaces.iter().filter_map(|(name, cells)| Some((name, cells[index].paused?)));
+        let held = interfaces.filter(|(_, share)| *share >= t.pause_ratio);
+        at.extend(held.map(|(name, share)| (n, (*name).to_owned(), share)));
+    }
+    let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
+    let facts = vec![Fact::of(Signal::InterfacePause, most, t.pause_ratio)];
+    Some(Evidence { kind: CauseKind::Congested, bound: Some(most), is_counted: true, at, facts })
+}
+
+/// The RDMA port of an interface that paused: the only one of the node that was held back by then more than before, or for
+/// longer than its counter can tell.
+fn port_of(run: &Exchange<'_>, side: usize, cell: usize, interface: &str) -> Option<String> {
+    let _ = interface;
+    let ports = &run.sides[side].ports.rdma;
+    let growth = |cells: &[Port]| {
+        let mut known = cells[..=cell.min(cells.len() - 1)].iter().filter_map(|port| port.blocked);
+        Some(known.clone().last()? - known.next()?)
+    };
+    let mut waited: Vec<(&str, f64)> = ports.iter().filter_map(|(name, cells)| Some((*name, growth(cells)?))).collect();
+    waited.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (name, most) = *waited.first()?;
+    let next = waited.get(1).map_or(0.0, |(_, ticks)| *ticks);
+    (most > 0.0 && most >= 5.0 * next).then(|| name.to_owned())
+}
