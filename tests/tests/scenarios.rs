@@ -157,7 +157,7 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
             *minute.confidence.entry(interval.class).or_default() += interval.confidence * interval.ms as f64;
             let named = minute.evidence.entry(interval.class).or_default();
             named.extend(interval.evidence.iter().map(|evidence| evidence.signal.clone()));
-            minute.culprits.extend(interval.charged_to.iter().map(|culprit| culprit.gpu.clone()));
+            minute.culprits.extend(interval.charged_to.iter().filter_map(|culprit| culprit.gpu.clone()));
         }
         minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
         minute

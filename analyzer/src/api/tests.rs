@@ -11,7 +11,7 @@ use crate::judge::tests::START;
 use crate::serve::tests::{Served, serve, serve_within};
 use goodput_store::{Events, Place, Results as _, Store};
 use goodput_testing::bare;
-use goodput_verdict::{Achieved, Class, Culprit, Group, HOUR_MS, Interval};
+use goodput_verdict::{Achieved, Cause, CauseKind, Class, Culprit, Group, HOUR_MS, Interval};
 
 const HOURS: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
 
@@ -158,7 +158,8 @@ async fn what_has_no_example_in_a_quiet_store_has_the_described_fields_too() {
     let examples = goodput_testing::outlook();
     examples.risks.iter().for_each(|risk| check_as(risk, "Risk"));
     examples.standings.iter().for_each(|standing| check_as(standing, "Standing"));
-    check_as(&Culprit { node: "n1".into(), gpu: "GPU-a".into() }, "Culprit");
+    check_as(&Culprit { node: "n1".into(), gpu: Some("GPU-a".into()) }, "Culprit");
+    check_as(&Cause { kind: CauseKind::Link, which: None }, "Cause");
     check_as(&examples.advisories[0], "Advisory");
 }
 

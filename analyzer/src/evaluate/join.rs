@@ -84,8 +84,11 @@ pub(super) fn cells(
 
 /// The culprit as the truth spells it, where the truth names it.
 fn spelled(culprit: &Culprit, entities: &Entities) -> String {
-    let known = entities.iter().find(|(_, uuids)| uuids.contains(&culprit.gpu));
-    known.map_or_else(|| format!("{}/{}", culprit.node, culprit.gpu), |(entity, _)| entity.clone())
+    let known = entities.iter().find(|(_, uuids)| culprit.gpu.as_ref().is_some_and(|gpu| uuids.contains(gpu)));
+    known.map_or_else(
+        || format!("{}/{}", culprit.node, culprit.gpu.as_deref().unwrap_or_default()),
+        |(entity, _)| entity.clone(),
+    )
 }
 
 type Classes<'a> = BTreeMap<(&'static str, Option<&'a Culprit>), Told>;

@@ -9,8 +9,8 @@ use super::evidence::Curves;
 use super::fill::{About, filled};
 use super::sum::{Amount, Sum};
 use super::summed::Item;
-use super::{Finding, Period, Place, Proof, Recoverable, Span};
-use goodput_verdict::{Basis, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
+use super::{CauseAmount, Finding, Period, Place, Port, Proof, Recoverable, Span};
+use goodput_verdict::{Basis, CauseKind, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
 
 const MS_PER_SECOND: f64 = 1000.0;
 
@@ -52,11 +52,16 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
     let intervals = || group.iter().map(|item| item.interval());
     let places = places_of(group, lost_ms, |i| Some((&i.node, &i.gpu, i.gpu_instance.as_ref())));
     let culprits = places_of(group, lost_ms, |i| {
-        i.charged_to.as_ref().map(|culprit| (culprit.node.as_str(), culprit.gpu.as_str(), None))
+        let culprit = i.charged_to.as_ref()?;
+        Some((&culprit.node, culprit.gpu.as_deref()?, None))
     });
-    // What is done about a GPU that is waited for is done there.
-    let place = culprits.first().or(places.first());
-    let about = About { node: place.map(|p| p.node.as_str()), gpu: place.map(|p| p.gpu.as_str()), owner, mount: None };
+    let ports = ports(group, lost_ms);
+    // What is done about a GPU or a port that is waited for is done there.
+    let place = match (culprits.first(), ports.first()) {
+        (None, Some(port)) => Some((port.node.as_str(), None)),
+        (culprit, _) => culprit.or(places.first()).map(|p| (p.node.as_str(), Some(p.gpu.as_str()))),
+    };
+    let about = About { node: place.map(|(node, _)| node), gpu: place.and_then(|(_, gpu)| gpu), owner, mount: None };
     Finding {
         commands: filled(class.info().remedies, &about),
         cluster: cluster.map(str::to_owned),
@@ -66,6 +71,8 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         node: node.map(str::to_owned),
         places,
         culprits,
+        ports,
+        causes: causes(group, lost_ms),
         spans: spans(group),
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         rule_versions: rule_versions(intervals()),
@@ -179,6 +186,36 @@ fn places_of(group: &[&Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Wher
     let mut places: Vec<Place> = by_gpu.into_iter().map(place).collect();
     places.sort_by_key(|p| std::cmp::Reverse(p.amount.gpu_ms));
     places
+}
+
+/// The loss by port, or by node where no port of it is named.
+fn ports(group: &[&Item<'_>], lost_ms: i64) -> Vec<Port> {
+    let of = |i: &Interval| {
+        let culprit = i.charged_to.as_ref().filter(|culprit| culprit.gpu.is_none())?;
+        Some((culprit.node.clone(), i.cause.as_ref().and_then(|cause| cause.which.clone())))
+    };
+    let port = |((node, which), amount): ((String, Option<String>), Amount)| Port { node, which, amount };
+    amounts(group, lost_ms, of).into_iter().map(port).collect()
+}
+
+/// The loss by cause.
+fn causes(group: &[&Item<'_>], lost_ms: i64) -> Vec<CauseAmount> {
+    let all = amounts(group, lost_ms, |i| i.cause.as_ref().map(|cause| cause.kind));
+    let one = |(cause, amount): (CauseKind, Amount)| CauseAmount { cause, meaning: cause.meaning(), amount };
+    all.into_iter().map(one).collect()
+}
+
+/// The loss by key, the greatest first, as shares of the whole loss.
+fn amounts<K: Ord>(group: &[&Item<'_>], lost_ms: i64, key: fn(&Interval) -> Option<K>) -> Vec<(K, Amount)> {
+    let mut sums: BTreeMap<K, Sum<'_>> = BTreeMap::new();
+    for item in group {
+        if let Some(key) = key(item) {
+            sums.entry(key).or_default().add(item);
+        }
+    }
+    let mut all: Vec<(K, Amount)> = sums.into_iter().map(|(key, sum)| (key, sum.amount(lost_ms))).collect();
+    all.sort_by_key(|(_, amount)| std::cmp::Reverse(amount.gpu_ms));
+    all
 }
 
 /// When: stretches that touch or overlap become one.

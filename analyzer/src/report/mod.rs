@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::sampling::Bounds;
-use goodput_verdict::{Class, Gain, Group, Instance, Outlook, Remedy};
+use goodput_verdict::{CauseKind, Class, Gain, Group, Instance, Outlook, Remedy};
 
 mod advisory;
 mod build;
@@ -340,6 +340,11 @@ pub struct Finding {
     /// The GPUs that were waited for, the one that caused the most first; shares are of this finding's loss. Empty
     /// where none is named.
     pub culprits: Vec<Place>,
+    /// The ports that were waited for, the one that caused the most first; shares are of this finding's loss. Empty where
+    /// none is named.
+    pub ports: Vec<Port>,
+    /// Its causes, where the class has several, the greatest first; shares are of this finding's loss.
+    pub causes: Vec<CauseAmount>,
     /// When: stretches without a pause, in order of time.
     pub spans: Vec<Span>,
     /// 0 to 1, weighted by time.
@@ -389,6 +394,28 @@ pub struct Place {
     pub amount: Amount,
 }
 
+/// A port of a node, or a node, that GPUs waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Port {
+    /// The node.
+    pub node: String,
+    /// Its RDMA port (`device/port`) or network interface; null where the node alone is named.
+    pub which: Option<String>,
+    /// Time lost by others and caused here.
+    pub amount: Amount,
+}
+
+/// Time with one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CauseAmount {
+    /// The cause.
+    pub cause: CauseKind,
+    /// One sentence of what it means.
+    pub meaning: &'static str,
+    /// How much.
+    pub amount: Amount,
+}
+
 /// A signal against its threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Proof {
@@ -429,7 +456,7 @@ pub struct Row {
     pub lost_before: Option<Amount>,
     /// What was lost by class, greatest first.
     pub losses: Vec<ClassAmount>,
-    /// Time that GPUs lost while they waited for a GPU of this line. It is on their own rows and never to be added to
+    /// Time that GPUs lost while they waited for a GPU or a port of this line. It is on their own rows and never to be added to
     /// what was lost here; shares are of capacity. Null in the tables of accounts, runs and models.
     pub caused: Option<Amount>,
 }

@@ -47,11 +47,13 @@ impl By {
             Self::Model => rows(items, before, all, |i| RowKey::of_all(i.model.as_deref())),
             Self::Node => {
                 let lines = rows(items, before, all, |i| RowKey::of(&i.cluster, &i.node));
-                with_caused(lines, items, |i, culprit| RowKey::of(&i.cluster, &culprit.node))
+                with_caused(lines, items, |i, culprit| Some(RowKey::of(&i.cluster, &culprit.node)))
             }
             Self::Gpu => {
                 let lines = rows(items, before, all, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
-                with_caused(lines, items, |i, culprit| RowKey::of(&i.cluster, &culprit.gpu).on(&culprit.node))
+                with_caused(lines, items, |i, culprit| {
+                    Some(RowKey::of(&i.cluster, culprit.gpu.as_deref()?).on(&culprit.node))
+                })
             }
         }
     }
@@ -137,16 +139,16 @@ fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_, '_>, lost_b
     }
 }
 
-/// The same with what the GPUs of each line caused on the rows of others.
+/// The same with what the GPUs and ports of each line caused on the rows of others.
 fn with_caused(
     rows: Vec<Row>,
     items: &[Item<'_>],
-    key: for<'i> fn(&'i Interval, &'i Culprit) -> RowKey<'i>,
+    key: for<'i> fn(&'i Interval, &'i Culprit) -> Option<RowKey<'i>>,
 ) -> Vec<Row> {
     let mut caused: BTreeMap<RowKey<'_>, Sum<'_>> = BTreeMap::new();
     for item in items {
-        if let Some(culprit) = &item.charged_to {
-            caused.entry(key(item, culprit)).or_default().add(item);
+        if let Some(key) = item.charged_to.as_ref().and_then(|culprit| key(item, culprit)) {
+            caused.entry(key).or_default().add(item);
         }
     }
     let capacity_ms = Sum::of(items).ms;

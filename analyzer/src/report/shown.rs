@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use super::chart::Lane;
 use super::{
-    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Recoverable, Report, Row, Scope, Span, fill, text,
+    Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Port, Recoverable, Report, Row, Scope, Span,
+    fill, text,
 };
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Class;
@@ -45,10 +46,10 @@ impl Report {
         !self.prices.is_empty()
     }
 
-    /// Was some time charged to other GPUs than those that lost it?
+    /// Was some time of others charged to these nodes or GPUs?
     #[must_use]
-    pub fn has_caused(&self) -> bool {
-        self.gpus.iter().filter_map(|row| row.caused.as_ref()).any(|caused| caused.gpu_ms > 0)
+    pub fn has_caused(rows: &[Row]) -> bool {
+        rows.iter().filter_map(|row| row.caused.as_ref()).any(|caused| caused.gpu_ms > 0)
     }
 
     /// Is some time without data?
@@ -286,6 +287,14 @@ impl Recoverable {
     #[must_use]
     pub fn money(&self) -> String {
         text::range(self.low.money(), self.high.money())
+    }
+}
+
+impl Port {
+    /// `port mlx5_4/1 of gpu-07`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        text::port(&self.node, self.which.as_deref())
     }
 }
 

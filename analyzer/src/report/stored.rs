@@ -277,7 +277,8 @@ mod tests {
                 account: owner.as_ref().map(|owner| owner[..1].to_owned()),
                 owner,
                 class,
-                charged_to: (class == Class::Straggler).then(|| Culprit { node: "n1".into(), gpu: "GPU-n1-0".into() }),
+                charged_to: (class == Class::Straggler)
+                    .then(|| Culprit { node: "n1".into(), gpu: Some("GPU-n1-0".into()) }),
                 ms: 1 + self.below(1_000_000) as i64,
                 confidence: 0.1 * (1 + self.below(9)) as f64,
                 busy_signal: self.one(&[None, Some("gpu_busy")]).map(str::to_owned),

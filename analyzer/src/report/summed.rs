@@ -138,6 +138,7 @@ impl<'p> Item<'p> {
             run,
             account,
             charged_to: part.charged_to.clone(),
+            cause: part.cause.clone(),
             version: part.version,
             ..Interval::untimed(part.class)
         };
@@ -174,6 +175,7 @@ impl<'p> Item<'p> {
             && self.grounds == grounds
             && self.version == part.version
             && self.charged_to == part.charged_to
+            && self.cause == part.cause
     }
 
     fn add(&mut self, part: &Part) {
@@ -206,7 +208,7 @@ impl<'p> Item<'p> {
     /// As intervals are sorted, and then by all that keeps items apart.
     fn order(&self) -> impl Ord {
         let i = &self.interval;
-        let who = (&i.cluster, &i.owner, &i.run, &i.account, &i.model, &i.charged_to);
+        let who = (&i.cluster, &i.owner, &i.run, &i.account, &i.model, &i.charged_to, &i.cause);
         let grounds = (&i.busy_signal, &i.missing, &self.contradictions, i.version);
         (&i.node, &i.gpu, &i.gpu_instance, i.start_ms, i.class, who, grounds)
     }

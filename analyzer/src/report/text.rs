@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::Coverage;
 use goodput_rules::classify::sampling::Bounds;
+use goodput_verdict::CauseKind;
 
 /// Shown for everything that is not known; never for zero.
 pub const UNKNOWN: &str = "unknown";
@@ -195,6 +196,18 @@ pub(crate) fn short(uuid: &str) -> &str {
 #[must_use]
 pub fn gpu(node: &str, uuid: &str) -> String {
     format!("{} on {node}", short(uuid))
+}
+
+/// A node's port; without one the node.
+#[must_use]
+pub fn port(node: &str, which: Option<&str>) -> String {
+    which.map_or_else(|| format!("node {node}"), |which| format!("port {which} of {node}"))
+}
+
+/// A cause and what it means.
+#[must_use]
+pub fn cause(kind: CauseKind) -> String {
+    format!("{}: {}", kind.name(), kind.meaning())
 }
 
 /// A coordinate: a hundredth of a unit is less than a pixel.

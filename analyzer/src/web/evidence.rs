@@ -22,7 +22,7 @@ use goodput_exposition::sample::TimeMs;
 use goodput_rules::classify::busy_signals;
 use goodput_rules::signal::{Signal, named_in};
 use goodput_store::{Results, Samples, Whose};
-use goodput_verdict::{Class, Interval, Remedy, Version};
+use goodput_verdict::{Cause, Class, Interval, Remedy, Version};
 
 /// The longest stretch whose verdicts are loaded for one page.
 const MAX_MS: i64 = 35 * 24 * HOUR_MS;
@@ -37,6 +37,10 @@ pub(super) struct Asked {
     /// The run, or the owner where it has none: in place of `owner`.
     holder: Option<String>,
     charged_to: Option<String>,
+    /// The cause; `charged_node` and `which` say whose it is, and count with it only.
+    cause: Option<String>,
+    charged_node: Option<String>,
+    which: Option<String>,
     instance: Option<u32>,
 }
 
@@ -81,7 +85,8 @@ pub(super) async fn page<S: Samples + Results>(
     let around = Chosen::hours(&hours, (app.now)(), clock.clone());
     let whose = Whose { class: Some(class), charged_to: asked.charged_to.clone(), ..Whose::gpu(&uuid) };
     let mut intervals = app.store.intervals_of(hours.clone(), &whose).await?;
-    intervals.retain(|i| asked.is_of(i) && i.gpu_instance.as_ref().map(|own| own.id) == asked.instance);
+    intervals
+        .retain(|i| asked.is_of(i) && asked.is_by(i) && i.gpu_instance.as_ref().map(|own| own.id) == asked.instance);
     intervals.retain(|i| i.start_ms < range.end && i.end_ms > range.start);
     let all = stretches(&intervals);
     let names = Names::of_gpu(&app.store, &uuid);
@@ -114,7 +119,7 @@ pub(super) async fn page<S: Samples + Results>(
         when: clock.stretch(stretch.start_ms, stretch.end_ms),
         zone: clock.zone_name(),
         facts: facts(stretch, &uuid, caused_ms),
-        waited_for: stretch.charged_to.map(|culprit| waited_for(culprit, &around.query)),
+        waited_for: waited_for(stretch, &around.query),
         run: link::run_of(stretch.parts[0], &around).map(|href| Link::new(href, holder(stretch))),
         numbers: proofs.into_iter().map(number).collect(),
         charts_note: charts_note(stretch, &clock),
@@ -138,12 +143,12 @@ fn charts_note(stretch: &Stretch<'_>, clock: &Clock) -> Option<String> {
     })
 }
 
-/// What commands are about: the GPU, or the one that it waited for.
+/// What commands are about: the GPU, or the one or the node that it waited for.
 fn about<'a>(stretch: &Stretch<'a>, node: &'a str, uuid: &'a str) -> About<'a> {
     let culprit = stretch.charged_to;
     About {
         node: Some(culprit.map_or(node, |culprit| &culprit.node)),
-        gpu: Some(culprit.map_or(uuid, |culprit| &culprit.gpu)),
+        gpu: culprit.map_or(Some(uuid), |culprit| culprit.gpu.as_deref()),
         owner: stretch.owner,
         mount: None,
     }
@@ -155,6 +160,14 @@ impl Asked {
             Some(holder) => interval.holder() == Some(holder),
             None => interval.owner == self.owner,
         }
+    }
+
+    /// Is it of the cause that is asked for, and of its port?
+    fn is_by(&self, interval: &Interval) -> bool {
+        let Some(name) = &self.cause else { return true };
+        let node = interval.charged_to.as_ref().map(|culprit| &culprit.node);
+        let is_cause = |cause: &Cause| cause.kind.name() == name && cause.which == self.which;
+        interval.cause.as_ref().is_some_and(is_cause) && node == self.charged_node.as_ref()
     }
 
     fn class(&self) -> Result<Class, Problem> {
@@ -224,6 +237,7 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ("confidence", format!("{}, weighted over its cells", text::percent(Some(stretch.confidence())))),
         ("rule version", version(stretch)),
     ]);
+    facts.extend(stretch.cause.map(|cause| ("cause", text::cause(cause.kind))));
     if !busy.is_empty() {
         facts.push(("utilisation source", busy.join(", ")));
     }

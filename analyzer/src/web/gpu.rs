@@ -167,9 +167,17 @@ fn caused(intervals: &[Interval], chosen: &Chosen) -> Vec<Caused> {
     all.iter().map(line).collect()
 }
 
-/// The page of the GPU that was waited for.
-pub(super) fn waited_for(culprit: &Culprit, query: &str) -> Link {
-    Link::new(format!("{}?{query}", link::gpu(&culprit.gpu)), text::gpu(&culprit.node, &culprit.gpu))
+/// The page of the GPU that was waited for, or of the node whose port was.
+pub(super) fn waited_for(stretch: &Stretch<'_>, query: &str) -> Option<Link> {
+    let Culprit { node, gpu } = stretch.charged_to?;
+    let (path, name) = match gpu {
+        Some(gpu) => (link::gpu(gpu), text::gpu(node, gpu)),
+        None => {
+            let which = stretch.cause.and_then(|cause| cause.which.as_deref());
+            (link::node(stretch.parts[0].cluster.as_deref(), node), text::port(node, which))
+        }
+    };
+    Some(Link::new(format!("{path}?{query}"), name))
 }
 
 /// Who held the GPU, in words.

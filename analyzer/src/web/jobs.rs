@@ -43,6 +43,7 @@ pub(super) struct Row {
     pub(super) owner: Option<String>,
     pub(super) instance: String,
     pub(super) waited_for: Option<Link>,
+    pub(super) cause: Option<String>,
     pub(super) confidence: &'static str,
 }
 
@@ -86,7 +87,8 @@ fn row(s: &Stretch<'_>, job: &str, uuid: &str, chosen: &Chosen) -> Row {
         share: text::percent(Some(s.share())),
         owner: s.owner.filter(|owner| *owner != job).map(str::to_owned),
         instance: s.of_instance(),
-        waited_for: s.charged_to.map(|culprit| waited_for(culprit, &chosen.query)),
+        waited_for: waited_for(s, &chosen.query),
+        cause: s.cause.map(|cause| text::cause(cause.kind)),
         confidence: text::sure(s.confidence()),
     }
 }

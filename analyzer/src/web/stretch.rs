@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use super::clock::Clock;
 use crate::report::text;
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Class, Culprit, Instance, Interval};
+use goodput_verdict::{Cause, Class, Culprit, Instance, Interval};
 
-/// Neighbouring intervals of one GPU or instance of it, class, owner and culprit.
+/// Neighbouring intervals of one GPU or instance of it, class, owner, culprit and cause.
 #[derive(Clone, Debug)]
 pub(super) struct Stretch<'a> {
     pub(super) class: Class,
     pub(super) instance: Option<&'a Instance>,
     pub(super) owner: Option<&'a str>,
     pub(super) charged_to: Option<&'a Culprit>,
+    pub(super) cause: Option<&'a Cause>,
     pub(super) start_ms: TimeMs,
     pub(super) end_ms: TimeMs,
     /// GPU-milliseconds of the class within.
@@ -25,8 +26,8 @@ impl<'a> Stretch<'a> {
     fn new(first: &'a Interval) -> Self {
         let (start_ms, end_ms) = (first.start_ms, first.start_ms);
         let (owner, charged_to) = (first.owner.as_deref(), first.charged_to.as_ref());
-        let (class, instance) = (first.class, first.gpu_instance.as_ref());
-        Self { class, instance, owner, charged_to, start_ms, end_ms, ms: 0, parts: Vec::new() }
+        let (class, cause, instance) = (first.class, first.cause.as_ref(), first.gpu_instance.as_ref());
+        Self { class, instance, owner, charged_to, cause, start_ms, end_ms, ms: 0, parts: Vec::new() }
     }
 
     fn add(&mut self, next: &'a Interval) {
@@ -59,7 +60,7 @@ impl<'a> Stretch<'a> {
 }
 
 /// What intervals of one stretch have in common.
-type Key<'a> = (Class, Option<&'a Instance>, Option<&'a str>, Option<&'a Culprit>);
+type Key<'a> = (Class, Option<&'a Instance>, Option<&'a str>, Option<&'a Culprit>, Option<&'a Cause>);
 
 /// The stretches of one GPU's intervals, in order of time and class.
 pub(super) fn stretches<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Vec<Stretch<'a>> {
@@ -69,7 +70,7 @@ pub(super) fn stretches<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -
     let mut last: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for interval in intervals {
         let (instance, owner) = (interval.gpu_instance.as_ref(), interval.owner.as_deref());
-        let key = (interval.class, instance, owner, interval.charged_to.as_ref());
+        let key = (interval.class, instance, owner, interval.charged_to.as_ref(), interval.cause.as_ref());
         let index = match last.get(&key) {
             Some(index) if interval.start_ms <= all[*index].end_ms => *index,
             _ => {

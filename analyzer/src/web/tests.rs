@@ -165,7 +165,7 @@ async fn who_waited_leads_to_who_caused_it_and_back() {
     let mut waiting = served.store.intervals(hour.clone()).await.unwrap();
     waiting.retain(|i| i.node == "n2" && i.class == Class::DataloaderStorage);
     waiting[0].class = Class::Straggler;
-    waiting[0].charged_to = Some(Culprit { node: NODE.into(), gpu: "GPU-a".into() });
+    waiting[0].charged_to = Some(Culprit { node: NODE.into(), gpu: Some("GPU-a".into()) });
     served.store.replace(STARVING_NODE, hour, &waiting).await.unwrap();
     let victim = page(&served, "/gpus/GPU-b").await;
     assert!(text_of(&victim).contains("caused by GPU-a on &#60;b&#62;n/50%"), "{victim}");

@@ -10,7 +10,7 @@ use crate::report::{About, advice_meaning, advice_remedies, filled};
 use goodput_exposition::sample::{Series, TimeMs};
 use goodput_rules::classify::{JudgeError, Thresholds, judge_series};
 use goodput_rules::signal::{Entity, resolve};
-use goodput_verdict::{Advice, Advisory, Class, Culprit, Evidence, Interval, Remedy};
+use goodput_verdict::{Advice, Advisory, Cause, Class, Culprit, Evidence, Interval, Remedy};
 
 const HOUR_MS: i64 = 3_600_000;
 /// A smaller part of the time is shown without advice.
@@ -83,8 +83,10 @@ pub struct ClassAnswer {
     pub rule_version: u32,
     /// Who held the GPU, where known.
     pub owner: Option<String>,
-    /// The GPU that was waited for, where it is named.
+    /// The GPU, or the node whose port, was waited for, where it is named.
     pub charged_to: Option<Culprit>,
+    /// Why, where the class has several causes.
+    pub cause: Option<Cause>,
     /// Its index, where it is one of the target's.
     #[serde(skip)]
     pub(super) culprit_index: Option<String>,
@@ -184,6 +186,7 @@ fn advisory_answer(advisory: &Advisory) -> AdvisoryAnswer {
 }
 
 fn class_answer(interval: &Interval, whole: i64, indices: &BTreeMap<String, String>) -> ClassAnswer {
+    let culprit = interval.charged_to.as_ref().and_then(|culprit| culprit.gpu.as_ref());
     ClassAnswer {
         class: interval.class,
         meaning: interval.class.info().meaning,
@@ -191,8 +194,9 @@ fn class_answer(interval: &Interval, whole: i64, indices: &BTreeMap<String, Stri
         confidence: interval.confidence,
         rule_version: interval.class.version(),
         owner: interval.owner.clone(),
-        culprit_index: interval.charged_to.as_ref().and_then(|culprit| indices.get(&culprit.gpu)).cloned(),
+        culprit_index: culprit.and_then(|gpu| indices.get(gpu)).cloned(),
         charged_to: interval.charged_to.clone(),
+        cause: interval.cause.clone(),
         busy_signal: interval.busy_signal.clone(),
         evidence: interval.evidence.clone(),
         missing: interval.missing.clone(),
@@ -228,12 +232,12 @@ impl GpuAnswer {
         self.about_loss(self.classes.iter().find(|class| class.class != Class::Productive))
     }
 
-    /// What commands against a loss are about: the GPU, or the one that it waited for.
+    /// What commands against a loss are about: the GPU, or the one or the node that it waited for.
     pub(super) fn about_loss<'a>(&'a self, loss: Option<&'a ClassAnswer>) -> About<'a> {
         let culprit = loss.and_then(|class| class.charged_to.as_ref());
         About {
             node: Some(culprit.map_or(self.node.as_str(), |culprit| &culprit.node)),
-            gpu: Some(culprit.map_or(self.gpu.as_str(), |culprit| &culprit.gpu)),
+            gpu: culprit.map_or(Some(self.gpu.as_str()), |culprit| culprit.gpu.as_deref()),
             owner: loss.and_then(|class| class.owner.as_deref()),
             mount: None,
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::answer::{AdvisoryAnswer, Answer, ClassAnswer, GpuAnswer};
 use super::block::{Advised, Loss, advised, losses};
 use super::table::{Column, lines, wrapped};
-use crate::report::text::{UNKNOWN, percent, short, sure};
+use crate::report::text::{UNKNOWN, cause, percent, port, short, sure};
 use crate::report::units::measure;
 use crate::report::{About, filled};
 use goodput_verdict::{Class, Culprit, Evidence, Remedy};
@@ -156,6 +156,9 @@ impl ClassAnswer {
         if let Some(culprit) = self.culprit() {
             let _ = writeln!(text, "           caused by {culprit}");
         }
+        if let Some(known) = &self.cause {
+            let _ = writeln!(text, "           cause {}", cause(known.kind));
+        }
         if let Some(signal) = &self.busy_signal {
             let _ = writeln!(text, "           busy or not by {signal}");
         }
@@ -167,6 +170,9 @@ impl ClassAnswer {
 
     fn culprit(&self) -> Option<String> {
         let Culprit { node, gpu } = self.charged_to.as_ref()?;
+        let Some(gpu) = gpu else {
+            return Some(port(node, self.cause.as_ref().and_then(|cause| cause.which.as_deref())));
+        };
         let gpu = self.culprit_index.as_deref().unwrap_or_else(|| short(gpu));
         Some(format!("GPU {gpu} on {node}"))
     }
@@ -179,6 +185,9 @@ impl Loss<'_> {
         text.push('\n');
         wrapped(text, "", "  ", &shown, form.width);
         wrapped(text, "  ", "  ", class.meaning, form.width);
+        if let Some(known) = &class.cause {
+            wrapped(text, "  ", "  ", &format!("cause {}", cause(known.kind)), form.width);
+        }
         let (gpus, share) = (named(&self.gpus, true), percent(Some(self.share / self.gpus.len() as f64)));
         let culprit = class.culprit().map(|culprit| format!("; caused by {culprit}")).unwrap_or_default();
         let lost = format!("lost {share} of {gpus}; confidence {}{culprit}", sure(class.confidence));

@@ -47,7 +47,7 @@ fn all_else_keeps_intervals_apart() {
         Interval { owner: Some("job".into()), ..one() },
         Interval { run: Some("run".into()), ..one() },
         Interval { account: Some("account".into()), ..one() },
-        Interval { charged_to: Some(Culprit { node: "n2".into(), gpu: "GPU-c".into() }), ..one() },
+        Interval { charged_to: Some(Culprit { node: "n2".into(), gpu: Some("GPU-c".into()) }), ..one() },
         Interval { busy_signal: Some("gpu_busy".into()), ..one() },
         Interval { missing: vec!["gpu_busy".into()], ..one() },
         Interval { evidence: vec![contradicts], ..one() },

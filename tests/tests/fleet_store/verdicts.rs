@@ -51,7 +51,8 @@ fn intervals(cluster: Option<&str>, node: &str, hour: i64) -> Vec<Interval> {
                 .into(),
             missing: vec!["gpu_busy".into()],
             energy: (hour % 3 > 0).then_some(Energy { mj: ms * 500, ms, counted_ms: ms }),
-            charged_to: (class == Class::Straggler).then(|| Culprit { node: "n2".into(), gpu: "GPU-n2-0".into() }),
+            charged_to: (class == Class::Straggler)
+                .then(|| Culprit { node: "n2".into(), gpu: Some("GPU-n2-0".into()) }),
             variance_ms2: Some(250_000),
             version: Some(Version::of(class)),
             ..Interval::untimed(class)

@@ -34,7 +34,13 @@ pub(super) struct Grounds {
 impl Part {
     pub(super) fn entry(self, ms: i64, energy: Option<Energy>, variance_ms2: i64) -> Entry<Key> {
         let grounds = Grounds { confidence: self.confidence, facts: self.facts, missing: self.missing };
-        Entry { key: (self.class, self.owner, self.charged_to, self.cause, self.rung), grounds, ms, energy, variance_ms2 }
+        Entry {
+            key: (self.class, self.owner, self.charged_to, self.cause, self.rung),
+            grounds,
+            ms,
+            energy,
+            variance_ms2,
+        }
     }
 }
 

@@ -145,7 +145,8 @@ fn ranks_that_spin_wait_for_the_one_that_works() {
         assert_eq!(ms(&judged.intervals, &gpu.gpu).get(&class), Some(&588_000), "{}", gpu.gpu);
     }
     let charged = judged.intervals.iter().filter(|interval| interval.class == Class::Straggler);
-    let culprits: BTreeSet<_> = charged.map(|interval| interval.charged_to.as_ref().unwrap().gpu.as_str()).collect();
+    let culprits: BTreeSet<_> =
+        charged.map(|interval| interval.charged_to.as_ref().unwrap().gpu.as_deref().unwrap()).collect();
     assert_eq!(culprits, BTreeSet::from([HELD]));
 }
 

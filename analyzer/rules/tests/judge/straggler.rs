@@ -58,7 +58,8 @@ fn intervals(series: &[Series]) -> Vec<Interval> {
 fn told(series: &[Series], gpu: &str) -> BTreeMap<(&'static str, Option<String>), i64> {
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for i in intervals(series).iter().filter(|i| i.gpu == gpu) {
-        let culprit = i.charged_to.as_ref().map(|culprit| format!("{}/{}", culprit.node, culprit.gpu));
+        let culprit =
+            i.charged_to.as_ref().map(|culprit| format!("{}/{}", culprit.node, culprit.gpu.as_deref().unwrap()));
         *sums.entry((i.class.name(), culprit)).or_default() += i.ms;
     }
     sums.into_iter()

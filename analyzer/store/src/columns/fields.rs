@@ -4,7 +4,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Cells, Field, Value};
-use goodput_verdict::{Advice, Cause, CauseKind, Class, Counted, Culprit, Energy, Evidence, Forecast, Instance, Kind, Version};
+use goodput_verdict::{
+    Advice, Cause, CauseKind, Class, Counted, Culprit, Energy, Evidence, Forecast, Instance, Kind, Version,
+};
 
 /// Fields of one column each.
 macro_rules! fields {

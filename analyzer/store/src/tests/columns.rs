@@ -29,7 +29,7 @@ fn intervals() -> [Interval; 2] {
         account: Some("ml".to_owned()),
         busy_signal: Some("gpu_busy".to_owned()),
         energy: Some(Energy { mj: 7, ms: HOUR, counted_ms: HOUR / 2 }),
-        charged_to: Some(Culprit { node: "b".to_owned(), gpu: "GPU-2".to_owned() }),
+        charged_to: Some(Culprit { node: "b".to_owned(), gpu: Some("GPU-2".to_owned()) }),
         gpu_instance: Some(Instance { id: 9, profile: Some("1g.10gb".to_owned()) }),
         variance_ms2: Some(-3),
         ..interval("a", 1, Class::Straggler)

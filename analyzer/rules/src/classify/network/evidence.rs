@@ -162,7 +162,12 @@ fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Eviden
         least = least.min(tcp);
     }
     let facts = vec![
-        Fact { signal: "bytes exchanged over TCP", unit: "bytes per second", value: least, threshold: t.tcp_exchange_bytes },
+        Fact {
+            signal: "bytes exchanged over TCP",
+            unit: "bytes per second",
+            value: least,
+            threshold: t.tcp_exchange_bytes,
+        },
         Fact { signal: "nodes that exchange over TCP", unit: "nodes", value: f64::from(nodes), threshold: 2.0 },
     ];
     let bound = Some(bound.max(0.0));
@@ -174,8 +179,14 @@ fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> O
     let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
     for (n, side, index) in run.at(cell) {
         let is_rail = |port: &Port| port.is_active == Some(true) && port.speed.is_some_and(|s| s >= rate * SAME_RATE);
-        let rails: Vec<f64> =
-            side.ports.rdma.values().map(|cells| cells[index]).filter(is_rail).filter_map(|port| port.bytes()).collect();
+        let rails: Vec<f64> = side
+            .ports
+            .rdma
+            .values()
+            .map(|cells| cells[index])
+            .filter(is_rail)
+            .filter_map(|port| port.bytes())
+            .collect();
         let most = rails.iter().copied().fold(0.0, f64::max);
         let carry = rails.iter().filter(|bytes| **bytes >= t.rail_idle_ratio * most).count();
         if most < t.tcp_exchange_bytes || carry == rails.len() || carry >= side.gpus {

@@ -75,7 +75,8 @@ fn charges(members: &[Member<'_>], booked: &[Booked<'_>], t: &Thresholds) -> Vec
 /// Is it waiting that a slow network explains? Threads that spin in a collective look like threads that launch: where a
 /// port's state says that the exchange is slow, it is that.
 fn waits(part: &Part, owner: &str, kind: CauseKind) -> bool {
-    let is_waiting = part.class == Class::CollectiveWait || part.class == Class::LaunchBound && evidence::is_state(kind);
+    let is_waiting =
+        part.class == Class::CollectiveWait || part.class == Class::LaunchBound && evidence::is_state(kind);
     is_waiting && part.owner.as_deref() == Some(owner)
 }
 
@@ -92,7 +93,10 @@ impl Charge {
             let facts = part.facts.iter().chain(&facts).copied().collect();
             let (charged_to, cause) = (charged_to.clone(), Some(cause.clone()));
             let confidence = part.confidence.min(confidence);
-            slow.push((Part { class: Class::NetworkSlow, charged_to, cause, confidence, facts, ..part.clone() }, taken));
+            slow.push((
+                Part { class: Class::NetworkSlow, charged_to, cause, confidence, facts, ..part.clone() },
+                taken,
+            ));
         }
         parts.extend(slow);
         parts.retain(|(_, ms)| *ms > 0);
