@@ -28,7 +28,7 @@ use goodput_exposition::sample::{Series, TimeMs};
 use goodput_rules::application::{Counter, measure};
 use goodput_rules::classify::{
     self, CRASH_SIGNALS, Capacity, Declared, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS, LOOK_AHEAD_MS,
-    LOOK_BACK_MS, LOST_REACH_MS, Seen, Thresholds, VANISHED_MS, judge_told,
+    LOOK_BACK_MS, LOST_REACH_MS, NETWORK_SIGNALS, Seen, Thresholds, VANISHED_MS, judge_told,
 };
 use goodput_rules::forecast;
 use goodput_rules::frame::{FailedNode, MAX_BRIDGE_MS};
@@ -251,7 +251,7 @@ impl<S: Samples, R: Results> Judge<S, R> {
     ) -> Result<Judged, JudgeError> {
         self.judgeable(window)?;
         let range = window.start..window.end.min(until);
-        let far = signal::metrics_of(&[CRASH_SIGNALS, LONG_START_SIGNALS].concat());
+        let far = signal::metrics_of(&[CRASH_SIGNALS, LONG_START_SIGNALS, NETWORK_SIGNALS].concat());
         let near = reader.around(&self.near(&far), &range, (LOOK_BACK_MS, LOOK_AHEAD_MS)).await?;
         let reach = (LOOK_BACK_MS + LONG_START_REACH_MS, LOOK_AHEAD_MS + LOST_REACH_MS.max(LONG_START_REACH_MS));
         let far = reader.around(&far, &range, reach).await?;

@@ -185,7 +185,7 @@ fn points(series: &[Series], entity: &Entity, signal: Signal, range: &Range<Time
     let Some((node, tracks)) = found else { return Vec::new() };
     let mut points = Vec::new();
     for (index, cell) in node.cells.iter().enumerate() {
-        let numa = tracks.by_numa_node(signal, index).map(|(node, reading)| (Some(node.to_owned()), reading));
+        let numa = tracks.split(signal, index).map(|(node, reading)| (Some(node.to_owned()), reading));
         let whole = tracks.read(signal, index).map(|reading| (None, reading));
         points.extend(numa.chain(whole).map(|(numa_node, reading)| point(cell, numa_node, reading)));
     }

@@ -6,6 +6,7 @@
 //! always waits, or waits as much throughout the time looked at, is not seen. [`deeper`] compares ranks of one run, which
 //! run the same program, at the same time.
 
+use super::cpu::Holders;
 use super::thresholds::confidence::{INFERRED, WEAK};
 use super::work::{active, profiled_busy, work};
 use super::{Cell, Fact, Thresholds, Verdict, power};
@@ -189,7 +190,7 @@ pub(super) fn shallow(cell: &Cell<'_>, t: &Thresholds) -> Option<Shallow> {
     if is_slowed(cell, &deep, t) {
         return None;
     }
-    let extra_cores = extra_cores(cell, &deep, lost);
+    let extra_cores = extra_cores(cell, &deep, lost, t);
     let Compared { measure, depth, usual } = least;
     let Measure { name, unit, confidence, .. } = MEASURES[measure];
     Some(Shallow {
@@ -328,11 +329,15 @@ fn is_slowed(cell: &Cell<'_>, deep: &[Cell<'_>], t: &Thresholds) -> bool {
     clock.zip(usual).is_some_and(|(clock, usual)| clock < usual * t.shallow_clock_ratio)
 }
 
-/// Loaders do as much less as the GPU does; what is used beyond that is another thread's.
-fn extra_cores(cell: &Cell<'_>, deep: &[Cell<'_>], lost: f64) -> Option<Cores> {
+/// Loaders do as much less as the GPU does; what is used beyond that is another thread's. A thread that holds the GPU and is
+/// busy whether the GPU works deep or not may launch or spin: it tells nothing.
+fn extra_cores(cell: &Cell<'_>, deep: &[Cell<'_>], lost: f64, t: &Thresholds) -> Option<Cores> {
     let here = cores(cell)?;
     let usual = mean(deep.iter().map(|cell| cores(cell).filter(|c| c.signal == here.signal).map(|c| c.per_gpu)))?;
-    Some(Cores { per_gpu: here.per_gpu - usual * (1.0 - lost), ..here })
+    let holders = |cell: &Cell<'_>| Holders::of(cell).map(|holders| holders.cores);
+    let always = holders(cell).zip(mean(deep.iter().map(holders)));
+    let always = always.filter(|(here, usual)| here.min(*usual) >= t.launching_cores).unwrap_or_default();
+    Some(Cores { per_gpu: here.per_gpu - always.0 - (usual - always.1) * (1.0 - lost), ..here })
 }
 
 fn cores(cell: &Cell<'_>) -> Option<Cores> {

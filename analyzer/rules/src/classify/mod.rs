@@ -108,6 +108,7 @@ pub use judge::{
 pub use ledger::Imbalance;
 pub use long_start::{LONG_START_REACH_MS, LONG_START_SIGNALS};
 pub use maintenance::{Declared, declare, stay_declared};
+pub use network::NETWORK_SIGNALS;
 pub use node::Node;
 pub use outage::{OUTAGES, Outage};
 pub use phase::{PHASES, Phase};

@@ -3,15 +3,15 @@
 //! D = W - B w: W is the share of a cell that the GPU waited, B the bytes that its node exchanged, and w the lower quartile
 //! of W / B over cells of the run without evidence. Not the median: faults that no counter shows hide among them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::cell::Part;
 use super::super::judge::{Booked, book_cell};
 use super::super::straggler::Member;
+use super::super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::super::{CauseKind, Class, Fact, Thresholds};
 use super::evidence::{Evidence, is_state};
 use super::exchange::Exchange;
-use super::grade;
 
 /// A member of the run over the frame.
 pub(super) struct Deficit<'r, 'a> {
@@ -20,8 +20,20 @@ pub(super) struct Deficit<'r, 'a> {
     run: &'r Exchange<'a>,
     told: &'r [Vec<Evidence>],
     side: usize,
+    /// Bytes per second that its node exchanged hours ago, while the network was sound; `None` is not known.
+    before: Option<f64>,
     /// How long it waited in cells outside the window, as far as that was asked.
     around: HashMap<usize, Option<f64>>,
+}
+
+/// What the network took of a cell.
+pub(super) struct Lost {
+    /// Share of the owner's time.
+    pub(super) share: f64,
+    /// Is it taken from what looks like work too?
+    pub(super) of_work: bool,
+    pub(super) confidence: f64,
+    pub(super) facts: Vec<Fact>,
 }
 
 impl<'r, 'a> Deficit<'r, 'a> {
@@ -30,24 +42,29 @@ impl<'r, 'a> Deficit<'r, 'a> {
         booked: &'r [Booked<'a>],
         run: &'r Exchange<'a>,
         told: &'r [Vec<Evidence>],
-        _: &Thresholds,
-    ) -> Self {
+        before: &BTreeMap<String, f64>,
+    ) -> Option<Self> {
         let node = booked[member.gpu].course.node;
-        let side = run.sides.iter().position(|side| std::ptr::eq(side.node, node)).unwrap_or_default();
-        Self { member, booked, run, told, side, around: HashMap::new() }
+        let (side, before) = (run.side_of(node)?, before.get(&node.node).copied());
+        Some(Self { member, booked, run, told, side, before, around: HashMap::new() })
     }
 
-    /// The share of the cell that the network took, how sure that is, and why; `None` where it took none.
-    pub(super) fn lost(
-        &mut self,
-        index: usize,
-        cell: usize,
-        found: &Evidence,
-        t: &Thresholds,
-    ) -> Option<(f64, f64, Vec<Fact>)> {
+    /// What the network took of the cell; `None` where that is nothing.
+    pub(super) fn lost(&mut self, index: usize, cell: usize, found: &Evidence, t: &Thresholds) -> Option<Lost> {
         let waits = self.waited(index, found.kind, t)?;
-        let least = self.least_waiting(cell, found.kind, t).unwrap_or(waits);
-        let deficit = self.usual(index, t).map(|usual| waits - usual);
+        let usual = self.usual(index, t);
+        let slower = self.slower(index).filter(|_| usual.is_none());
+        if let Some(slower) = slower {
+            let share = found.bound.map_or(slower, |bound| bound.min(slower));
+            let facts = vec![ratio("bytes exchanged / before", 1.0 - slower, 1.0 - t.network_wait_ratio)];
+            return (share >= t.network_wait_ratio).then_some(Lost {
+                share,
+                of_work: true,
+                confidence: NODE_WIDE,
+                facts,
+            });
+        }
+        let deficit = usual.map(|usual| waits - usual);
         let bound = match (deficit, found.bound) {
             (Some(deficit), Some(bound)) => deficit.min(bound),
             (Some(deficit), None) => deficit,
@@ -55,36 +72,45 @@ impl<'r, 'a> Deficit<'r, 'a> {
             (None, _) => return None,
         };
         // A rank that waits least is late, and no network: the others wait for it.
+        let least = self.least_waiting(cell, found.kind).unwrap_or(waits);
         let late = if waits - least >= t.straggler_ratio { waits - least } else { 0.0 };
-        let share = bound.min(waits - late);
+        let share = bound.min(waits - late - found.stays);
         let floor = if found.kind == CauseKind::Errors { t.network_wait_ratio } else { t.claim_floor };
         if waits < t.network_wait_ratio || share < floor {
             return None;
         }
-        let ratio = |signal, value, threshold| Fact { signal, unit: "ratio", value, threshold };
         let mut facts = vec![ratio("waiting in collectives", waits, t.network_wait_ratio)];
         facts.extend(deficit.map(|lost| ratio("waiting beyond what the bytes take", lost, floor)));
-        Some((share, grade(found), facts))
+        let confidence = if found.is_counted { COUNTED } else { INFERRED };
+        Some(Lost { share, of_work: false, confidence, facts })
+    }
+
+    /// By which share fewer bytes are exchanged than hours ago: as many steps fewer are done.
+    fn slower(&self, index: usize) -> Option<f64> {
+        Some(1.0 - self.run.sides[self.side].exchanged(index)? / self.before?)
+    }
+
+    /// Cells around without evidence, in which the node exchanged: their bytes per second.
+    fn clean(&self, index: usize, t: &Thresholds) -> impl Iterator<Item = (usize, f64)> + use<'_, 'r, 'a> {
+        let (node, side) = (self.booked[self.member.gpu].course.node, &self.run.sides[self.side]);
+        let (run, told, least) = (self.run, self.told, t.exchange_bytes);
+        let around = node.around(index, t.derate_around_seconds);
+        let clean = around.filter(move |other| run.cell_of(node, *other).is_some_and(|cell| told[cell].is_empty()));
+        clean.filter_map(move |other| Some((other, side.exchanged(other).filter(|bytes| *bytes >= least)?)))
     }
 
     /// What the bytes of the cell take on a sound network.
     fn usual(&mut self, index: usize, t: &Thresholds) -> Option<f64> {
-        let node = self.booked[self.member.gpu].course.node;
-        let side = &self.run.sides[self.side];
-        let mut clean = Vec::new();
-        for other in node.around(index, t.derate_around_seconds) {
-            let is_clean = self.run.cell_of(node, other).is_some_and(|cell| self.told[cell].is_empty());
-            let Some(bytes) = side.exchanged(other).filter(|bytes| is_clean && *bytes >= t.exchange_bytes) else {
-                continue;
-            };
-            clean.extend(self.waited(other, CauseKind::Errors, t).map(|waited| waited / bytes));
-        }
+        let around: Vec<(usize, f64)> = self.clean(index, t).collect();
+        let waited =
+            around.into_iter().filter_map(|(other, bytes)| Some(self.waited(other, CauseKind::Errors, t)? / bytes));
+        let mut clean: Vec<f64> = waited.collect();
         if (clean.len() as f64) < t.network_clean_cells {
             return None;
         }
         let quartile = clean.len() / 4;
         let per_byte = *clean.select_nth_unstable_by(quartile, f64::total_cmp).1;
-        Some(per_byte * side.exchanged(index)?)
+        Some(per_byte * self.run.sides[self.side].exchanged(index)?)
     }
 
     /// The share of the owner's time in the cell that it waited in collectives; `None` where it did not hold the GPU for
@@ -100,24 +126,20 @@ impl<'r, 'a> Deficit<'r, 'a> {
         })
     }
 
-    /// Of the run's GPUs the one that waits least.
-    fn least_waiting(&self, cell: usize, kind: CauseKind, _: &Thresholds) -> Option<f64> {
-        let (node, body) = (self.run.node(0), self.run.body());
-        if !body.contains(&cell) {
-            return None;
-        }
-        let _ = node;
+    /// How long the GPU of the run waits that waits least.
+    fn least_waiting(&self, cell: usize, kind: CauseKind) -> Option<f64> {
         let of = |other: &Booked<'_>| {
-            let index = other.course.node.cells.partition_point(|c| c.end <= self.run.cells()[cell].start);
+            self.run.side_of(other.course.node)?;
+            let index = self.run.index_at(other.course.node, cell)?;
             let n = index.checked_sub(other.course.node.body.start)?;
             share(other.cells.get(n)?, self.member.owner, other, index, kind)
         };
-        self.booked.iter().filter(|other| is_of_run(other, self.run)).filter_map(of).reduce(f64::min)
+        self.booked.iter().filter_map(of).reduce(f64::min)
     }
 }
 
-fn is_of_run(booked: &Booked<'_>, run: &Exchange<'_>) -> bool {
-    run.sides.iter().any(|side| std::ptr::eq(side.node, booked.course.node))
+fn ratio(signal: &'static str, value: f64, threshold: f64) -> Fact {
+    Fact { signal, unit: "ratio", value, threshold }
 }
 
 /// Its share of the owner's time; the time that it waited for one rank is waiting too.

@@ -12,6 +12,8 @@ pub(super) struct Evidence {
     pub(super) kind: CauseKind,
     /// The most of a GPU's time that it can explain, without looking at how long it waited; `None` is not known.
     pub(super) bound: Option<f64>,
+    /// What of the waiting a sound network would have cost as well, as a share of the time.
+    pub(super) stays: f64,
     /// Was the time counted, and not inferred?
     pub(super) is_counted: bool,
     /// The sides, and ports of them, that show it, with how much of it.
@@ -96,7 +98,14 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64) -> Option<Evidence> {
         }
     }
     facts.truncate(1);
-    (bound > 0.0).then_some(Evidence { kind: CauseKind::Link, bound: Some(bound), is_counted: false, at, facts })
+    (bound > 0.0).then_some(Evidence {
+        kind: CauseKind::Link,
+        bound: Some(bound),
+        stays: 0.0,
+        is_counted: false,
+        at,
+        facts,
+    })
 }
 
 /// Had the port the rate at some time that is looked at?
@@ -148,7 +157,7 @@ fn rails(side: &Side<'_>, index: usize, rate: f64, k: f64, n: f64) -> f64 {
 
 /// The exchange goes over TCP on several nodes, while their RDMA ports are active and idle.
 fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
-    let (mut nodes, mut bound, mut least) = (0, f64::INFINITY, f64::INFINITY);
+    let (mut nodes, mut stays, mut least) = (0, 0.0_f64, f64::INFINITY);
     for (_, side, index) in run.at(cell) {
         let Some((tcp, rdma)) = side.tcp(index).zip(side.ports.rdma_bytes(index)) else { continue };
         let active = side.ports.rdma.values().filter(|cells| cells[index].is_active == Some(true));
@@ -157,8 +166,7 @@ fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Eviden
             continue;
         }
         nodes += 1;
-        // What the bytes would have taken over RDMA is waiting that stays.
-        bound = bound.min(1.0 - tcp / (EFFICIENCY * rate));
+        stays = stays.max(tcp / (EFFICIENCY * rate));
         least = least.min(tcp);
     }
     let facts = vec![
@@ -170,8 +178,8 @@ fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Eviden
         },
         Fact { signal: "nodes that exchange over TCP", unit: "nodes", value: f64::from(nodes), threshold: 2.0 },
     ];
-    let bound = Some(bound.max(0.0));
-    (nodes > 1).then_some(Evidence { kind: CauseKind::RdmaUnused, bound, is_counted: false, at: Vec::new(), facts })
+    let (kind, bound, at) = (CauseKind::RdmaUnused, Some(1.0), Vec::new());
+    (nodes > 1).then_some(Evidence { kind, bound, stays, is_counted: false, at, facts })
 }
 
 /// Some ports of a node carry what all of them could, and there are fewer than GPUs.
@@ -200,7 +208,14 @@ fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> O
     }
     facts.truncate(1);
     at.clear();
-    (bound > 0.0).then_some(Evidence { kind: CauseKind::RailUnused, bound: Some(bound), is_counted: false, at, facts })
+    (bound > 0.0).then_some(Evidence {
+        kind: CauseKind::RailUnused,
+        bound: Some(bound),
+        stays: 0.0,
+        is_counted: false,
+        at,
+        facts,
+    })
 }
 
 /// Ports that lose packets, or whose link comes and goes. How long an exchange stands still for it is not counted.
@@ -214,7 +229,7 @@ fn errors(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
     let most = at.iter().map(|(.., count)| *count).reduce(f64::max)?;
     let facts =
         vec![Fact { signal: "errors of a port in the cell", unit: "errors", value: most, threshold: t.port_errors }];
-    Some(Evidence { kind: CauseKind::Errors, bound: None, is_counted: false, at, facts })
+    Some(Evidence { kind: CauseKind::Errors, bound: None, stays: 0.0, is_counted: false, at, facts })
 }
 
 fn has_errors(port: &Port, seconds: f64, t: &Thresholds) -> bool {
@@ -256,7 +271,7 @@ fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
     }
     let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
     let facts = vec![Fact::of(Signal::InterfacePause, most, t.pause_ratio)];
-    Some(Evidence { kind: CauseKind::Congested, bound: Some(most), is_counted: true, at, facts })
+    Some(Evidence { kind: CauseKind::Congested, bound: Some(most), stays: 0.0, is_counted: true, at, facts })
 }
 
 /// The RDMA port of an interface that paused: the only one of the node that was held back by then more than before, or for

@@ -33,6 +33,11 @@ impl<'a> Exchange<'a> {
                 None => nodes.push((node, 1)),
             }
         }
+        Self::between(nodes)
+    }
+
+    /// Of nodes with how many GPUs the run has on each.
+    pub(super) fn between(nodes: Vec<(&'a Node, usize)>) -> Option<Exchange<'a>> {
         if nodes.len() < 2 {
             return None;
         }
@@ -55,9 +60,19 @@ impl<'a> Exchange<'a> {
         self.sides[side].node
     }
 
+    /// Which side the node is.
+    pub(super) fn side_of(&self, node: &Node) -> Option<usize> {
+        self.sides.iter().position(|side| ptr::eq(side.node, node))
+    }
+
     /// The cell of the first node that has the middle of this one.
     pub(super) fn cell_of(&self, node: &Node, index: usize) -> Option<usize> {
         at(self.cells(), &node.cells[index])
+    }
+
+    /// The cell of a node that has the middle of this one of the first.
+    pub(super) fn index_at(&self, node: &Node, cell: usize) -> Option<usize> {
+        at(&node.cells, &self.cells()[cell])
     }
 
     /// The cell of each side that has the middle of this one of the first node.
