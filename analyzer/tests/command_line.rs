@@ -310,16 +310,21 @@ fn evaluate_counts_what_is_right() {
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["all"]["macro_f1"], &result["all"]["total_ms"]), (&1.0.into(), &1_200_000.into()), "{result}");
     assert_eq!(result["baseline"]["confusion"]["straggler"]["idle_held"], 600_000, "{result}");
-    assert_eq!(result["culprits"], serde_json::json!({ "told_ms": 0, "right_ms": 0 }), "{result}");
+    let culprits = &result["culprits"];
+    assert_eq!((&culprits["told_ms"], &culprits["right_ms"]), (&0.into(), &0.into()), "{result}");
+    let none_told = serde_json::json!({
+        "told_ms": 0, "culprit_right_ms": 0, "cause_told_ms": null, "cause_right_ms": null
+    });
+    assert_eq!(culprits["classes"], serde_json::json!({ "straggler": none_told }), "{result}");
     let verdicts = std::fs::read_to_string(verdicts).unwrap();
-    let first = format!("n1/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:01:00Z,productive,1,{path},,0.5000");
+    let first = format!("n1/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:01:00Z,productive,1,{path},,0.5000,,");
     // The straggler is claimed at 0.75, the work at 0.5.
     let band = &result["all"]["calibration"]["bands"][1];
     assert_eq!((&band["from"], &band["claimed_ms"]), (&0.75.into(), &600_000.into()), "{result}");
     assert_eq!((&band["right_share"], &band["share_of_right"]), (&1.0.into(), &0.5.into()), "{result}");
     assert_eq!(
         verdicts.lines().take(2).collect::<Vec<_>>(),
-        ["entity,start,end,class,weight,trace,charged_to,confidence", &first]
+        ["entity,start,end,class,weight,trace,charged_to,confidence,cause,which", &first]
     );
 }
 

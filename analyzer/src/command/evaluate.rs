@@ -21,7 +21,7 @@ pub struct Args {
     /// Say what each signal is worth: judge again without it, for every signal of the traces
     #[arg(long, conflicts_with_all = ["dump", "floor"])]
     pub ablation: bool,
-    /// Write every verdict as CSV (entity, start, end, class, weight, trace)
+    /// Write every verdict as CSV (entity, start, end, class, weight, trace, charged_to, confidence, cause, which)
     #[arg(long, value_name = "FILE")]
     pub dump: Option<PathBuf>,
     /// Fail if macro-F1 is below this

@@ -139,7 +139,15 @@ mod tests {
 
     fn damage(fault: Option<Fault>) -> Row {
         let charged_to = fault.map(|fault| fault.name().to_owned());
-        Row { line: 2, entity: "n1/gpu0".into(), span: HOUR..2 * HOUR, class: "damage", charged_to, also: Vec::new() }
+        Row {
+            line: 2,
+            entity: "n1/gpu0".into(),
+            span: HOUR..2 * HOUR,
+            class: "damage",
+            charged_to,
+            cause: None,
+            also: Vec::new(),
+        }
     }
 
     /// How many were damaged, how soon that was told, and how many were told for nothing.

@@ -8,7 +8,7 @@ use super::{Cell, EvaluateError};
 use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_rules::classify::Judged;
 use goodput_rules::signal::{hostname_of, resolve};
-use goodput_verdict::{Class, Culprit, Interval};
+use goodput_verdict::{Cause, Class, Culprit, Interval};
 
 /// UUIDs by node name and index.
 pub(super) struct Gpus(BTreeMap<(String, String), BTreeSet<String>>);
@@ -64,16 +64,19 @@ pub(super) fn cells(
     name: impl Fn(Class) -> &'static str,
 ) -> Vec<Cell> {
     let path = trace.path.display().to_string();
+    let names = Names::of(entities, intervals);
     let mut cells = Vec::new();
     for (entity, uuids) in entities {
         for (span, classes) in spans(uuids, intervals, &name) {
-            let cell = |((class, culprit), told): ((&'static str, Option<&Culprit>), Told)| Cell {
+            let cell = |((class, culprit, cause), told): (Key<'_>, Told)| Cell {
                 trace: path.clone(),
                 entity: entity.clone(),
                 span: span.clone(),
                 class,
                 confidence: told.confidence / told.ms.max(1) as f64,
-                charged_to: culprit.map(|culprit| spelled(culprit, entities)),
+                charged_to: culprit.map(|culprit| names.spelled(culprit, cause)),
+                cause: cause.map(|cause| cause.kind.name()),
+                which: cause.and_then(|cause| cause.which.clone()),
                 ms: told.ms,
             };
             cells.extend(classes.into_iter().map(cell));
@@ -82,16 +85,38 @@ pub(super) fn cells(
     cells
 }
 
-/// The culprit as the truth spells it, where the truth names it.
-fn spelled(culprit: &Culprit, entities: &Entities) -> String {
-    let known = entities.iter().find(|(_, uuids)| culprit.gpu.as_ref().is_some_and(|gpu| uuids.contains(gpu)));
-    known.map_or_else(
-        || format!("{}/{}", culprit.node, culprit.gpu.as_deref().unwrap_or_default()),
-        |(entity, _)| entity.clone(),
-    )
+/// How the truth spells GPUs and nodes.
+struct Names<'a> {
+    /// Entities by UUID.
+    gpus: BTreeMap<&'a str, &'a str>,
+    /// Hosts of entities by the node that verdicts name.
+    hosts: BTreeMap<&'a str, &'a str>,
 }
 
-type Classes<'a> = BTreeMap<(&'static str, Option<&'a Culprit>), Told>;
+impl<'a> Names<'a> {
+    fn of(entities: &'a Entities, intervals: &'a [Interval]) -> Self {
+        let all = entities.iter().flat_map(|(entity, uuids)| uuids.iter().map(move |uuid| (&**uuid, &**entity)));
+        let gpus: BTreeMap<&str, &str> = all.collect();
+        let host = |i: &'a Interval| Some((&*i.node, gpus.get(&*i.gpu)?.rsplit_once('/')?.0));
+        Names { hosts: intervals.iter().filter_map(host).collect(), gpus }
+    }
+
+    /// The culprit as the truth spells it, where the truth names it or its node.
+    fn spelled(&self, culprit: &Culprit, cause: Option<&Cause>) -> String {
+        let host = || *self.hosts.get(&*culprit.node).unwrap_or(&&*culprit.node);
+        match (&culprit.gpu, cause.and_then(|cause| cause.which.as_ref())) {
+            (Some(gpu), _) => {
+                self.gpus.get(&**gpu).map_or_else(|| format!("{}/{gpu}", culprit.node), |name| (*name).to_owned())
+            }
+            (None, Some(which)) => format!("{}/{which}", host()),
+            (None, None) => host().to_owned(),
+        }
+    }
+}
+
+/// What verdicts of a cell are told apart by: class, culprit and cause.
+type Key<'a> = (&'static str, Option<&'a Culprit>, Option<&'a Cause>);
+type Classes<'a> = BTreeMap<Key<'a>, Told>;
 
 /// Of one class in one cell.
 #[derive(Default)]
@@ -110,11 +135,12 @@ fn spans<'a>(
     let mut spans: BTreeMap<(TimeMs, TimeMs), BTreeMap<&str, Classes<'a>>> = BTreeMap::new();
     for i in intervals.iter().filter(|i| uuids.contains(&i.gpu)) {
         let gpus = spans.entry((i.start_ms, i.end_ms)).or_default();
-        let told = gpus.entry(&i.gpu).or_default().entry((name(i.class), i.charged_to.as_ref())).or_default();
+        let key = (name(i.class), i.charged_to.as_ref(), i.cause.as_ref());
+        let told = gpus.entry(&i.gpu).or_default().entry(key).or_default();
         told.ms += i.ms;
         told.confidence += i.confidence * i.ms as f64;
     }
-    let unknown = |classes: &Classes<'_>| classes.get(&(Class::NoData.name(), None)).map_or(0, |told| told.ms);
+    let unknown = |classes: &Classes<'_>| classes.get(&(Class::NoData.name(), None, None)).map_or(0, |told| told.ms);
     let known = spans.into_iter().filter_map(|((start, end), gpus)| {
         let classes = gpus.into_values().min_by_key(|classes| unknown(classes))?;
         Some((start..end, classes))
@@ -128,4 +154,49 @@ pub(super) fn within<'a>(rows: &[&'a Row], span: &Range<TimeMs>) -> Vec<(&'a Row
     let overlapping = rows[first..].iter().take_while(|row| row.span.start < span.end);
     let ms = |row: &&&'a Row| row.span.end.min(span.end) - row.span.start.max(span.start);
     overlapping.map(|row| (*row, ms(&row))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_testing::bare;
+    use goodput_verdict::CauseKind;
+
+    #[test]
+    fn culprits_are_spelled_as_the_truth_spells_them() {
+        let entities = Entities::from([("alias/gpu0".to_owned(), BTreeSet::from(["GPU-a".to_owned()]))]);
+        let interval = Interval { node: "n1.example".into(), ..bare(Class::NetworkSlow, 0..60_000) };
+        let intervals = [interval];
+        let names = Names::of(&entities, &intervals);
+        let at = |node: &str, gpu: Option<&str>, which: Option<&str>| {
+            let culprit = Culprit { node: node.into(), gpu: gpu.map(str::to_owned) };
+            let cause = Cause { kind: CauseKind::Link, which: which.map(str::to_owned) };
+            names.spelled(&culprit, Some(&cause))
+        };
+        assert_eq!(at("n1.example", Some("GPU-a"), None), "alias/gpu0");
+        assert_eq!(at("n1.example", None, Some("mlx5_1/1")), "alias/mlx5_1/1");
+        assert_eq!(at("n1.example", None, None), "alias");
+        assert_eq!(at("n2", None, Some("mlx5_1/1")), "n2/mlx5_1/1");
+        assert_eq!(at("n2", Some("GPU-b"), None), "n2/GPU-b");
+    }
+
+    #[test]
+    fn verdicts_of_a_cell_that_differ_in_their_cause_are_cells_of_their_own() {
+        let slow = |kind, ms| Interval {
+            charged_to: Some(Culprit { node: "n1".into(), gpu: None }),
+            cause: Some(Cause { kind, which: Some("mlx5_1/1".into()) }),
+            ms,
+            ..bare(Class::NetworkSlow, 0..60_000)
+        };
+        let intervals = [slow(CauseKind::Link, 20_000), slow(CauseKind::Errors, 40_000)];
+        let entities = Entities::from([("n1/gpu0".to_owned(), BTreeSet::from(["GPU-a".to_owned()]))]);
+        let (path, family, series) = ("t".into(), "f".into(), Vec::new());
+        let (truth, ooms, damages) = (Vec::new(), Vec::new(), Vec::new());
+        let trace = Trace { path, family, series, truth, ooms, damages, has_causes: true };
+        let cells = cells(&trace, &entities, &intervals, Class::name);
+        let told: Vec<_> = cells.iter().map(|cell| (cell.cause, cell.ms)).collect();
+        assert_eq!(told, [(Some("link"), 20_000), (Some("errors"), 40_000)]);
+        assert!(cells.iter().all(|cell| cell.charged_to.as_deref() == Some("n1/mlx5_1/1")));
+        assert!(cells.iter().all(|cell| cell.which.as_deref() == Some("mlx5_1/1")));
+    }
 }

@@ -188,8 +188,8 @@ mod tests {
     use super::*;
 
     fn row(class: &'static str, also: &[&'static str]) -> Row {
-        let (entity, charged_to, also) = ("n/gpu0".to_owned(), None, also.to_vec());
-        Row { line: 2, entity, span: 0..60_000, class, charged_to, also }
+        let (entity, also) = ("n/gpu0".to_owned(), also.to_vec());
+        Row { line: 2, entity, span: 0..60_000, class, charged_to: None, cause: None, also }
     }
 
     fn matrix(truth: &[(&Row, i64)], verdicts: &[(&'static str, i64)]) -> Vec<(&'static str, &'static str, i64)> {

@@ -1,7 +1,7 @@
 //! Verdicts compared with the truth: recorded traces whose faults are known, judged as `classify` judges a store.
 //!
 //! [`trace`] reads a trace directory, [`join`] finds the GPUs that its truth names, [`matrix`] counts classes,
-//! [`calibration`] whether confidence means something, [`culprits`] who is named, [`ablation`] leaves signals out,
+//! [`calibration`] whether confidence means something, [`culprits`] who and which cause is named, [`ablation`] leaves signals out,
 //! [`render`] shows. Nothing here knows a rule: a class is a name.
 
 mod ablation;
@@ -21,7 +21,7 @@ use serde::Serialize;
 
 pub use ablation::{Ablation, OURS, Without, ablate};
 pub use calibration::{Band, Calibration};
-pub use culprits::Culprits;
+pub use culprits::{Culprits, Named};
 pub use forecasts::Forecasts;
 use goodput_exposition::sample::{Series, TimeMs};
 use goodput_rules::classify::{self, Judged, Thresholds, judge_cells};
@@ -80,7 +80,7 @@ pub struct Evaluation {
     pub families: BTreeMap<String, Score>,
     /// Each trace by its path.
     pub by_trace: BTreeMap<String, Score>,
-    /// Whom GPUs are said to have waited for.
+    /// Whom GPUs are said to have waited for, and why.
     pub culprits: Culprits,
     /// Warnings of memory that runs out.
     pub forecasts: Forecasts,
@@ -102,8 +102,13 @@ pub struct Cell {
     pub class: &'static str,
     /// 0 to 1.
     pub confidence: f64,
-    /// Who caused it, where a verdict names another GPU: `host/gpuN` as the truth spells it.
+    /// Who caused it, where a verdict names another GPU or a port: `host/gpuN` or `host/which`, as the truth spells it; `host`
+    /// where it names the node alone.
     pub charged_to: Option<String>,
+    /// The cause, where the class has several.
+    pub cause: Option<&'static str>,
+    /// The port that has it.
+    pub which: Option<String>,
     /// GPU-milliseconds of it.
     pub ms: i64,
 }
@@ -131,7 +136,7 @@ pub fn evaluate(dirs: &[PathBuf], t: &Thresholds) -> Result<Evaluation, Evaluate
         baseline.add(&one.baseline);
         families.entry(trace.family.clone()).or_default().add(&one.matrix);
         by_trace.insert(trace.path.display().to_string(), one.matrix.score());
-        culprits.add(one.culprits);
+        culprits.add(&one.culprits);
         forecasts.add(one.forecasts);
         cells.extend(one.cells);
     }

@@ -1,10 +1,11 @@
 //! What came out, for people and for other programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{Ablation, Band, Cell, Evaluation, Score, Without};
+use super::{Ablation, Band, Cell, Evaluation, Named, Score, Without};
 use crate::escape;
 use goodput_exposition::sample::TimeMs;
 
@@ -29,6 +30,7 @@ pub fn table(evaluation: &Evaluation) -> String {
         c.told_ms as f64 / HOUR_MS,
         c.right_ms as f64 / HOUR_MS
     );
+    named(&mut out, &c.classes);
     let f = &evaluation.forecasts;
     let minutes = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.0} min", s / 60.0));
     let _ = writeln!(
@@ -114,6 +116,20 @@ fn classes(out: &mut String, score: &Score) {
     }
 }
 
+/// Who and which cause is named, class by class.
+fn named(out: &mut String, classes: &BTreeMap<&'static str, Named>) {
+    if classes.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "{:<20} {:>11} {:>14} {:>14}", "named", "told GPU-s", "culprit right", "cause right");
+    let seconds = |ms: i64| format!("{:.1}", ms as f64 / 1000.0);
+    for (name, c) in classes {
+        let (told, culprit) = (seconds(c.told_ms), seconds(c.culprit_right_ms));
+        let cause = c.cause_right_ms.map_or_else(|| "-".to_owned(), seconds);
+        let _ = writeln!(out, "{name:<20} {told:>11} {culprit:>14} {cause:>14}");
+    }
+}
+
 /// What is not right, the most first.
 fn confusion(out: &mut String, score: &Score) {
     let cells =
@@ -151,19 +167,25 @@ fn claims(out: &mut String, title: &str, rows: impl Iterator<Item = (String, Ban
     }
 }
 
+/// Columns of [`dump`].
+const DUMPED: [&str; 10] =
+    ["entity", "start", "end", "class", "weight", "trace", "charged_to", "confidence", "cause", "which"];
+
 /// Every verdict as CSV: `weight` is the share of the GPU that had the class from `start` to `end`, so that the weights
 /// of an entity at any time sum to 1.
 pub fn dump(cells: &[Cell]) -> Result<String, csv::Error> {
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(["entity", "start", "end", "class", "weight", "trace", "charged_to", "confidence"])?;
+    out.write_record(DUMPED)?;
     for cell in cells {
         let weight = cell.ms as f64 / (cell.span.end - cell.span.start) as f64;
         let (start, end) = (time(cell.span.start), time(cell.span.end));
-        let charged_to = cell.charged_to.as_deref().unwrap_or_default();
-        let texts = [&cell.entity, &cell.trace, charged_to].map(escape::cell);
-        let [entity, trace, charged_to] = texts.each_ref().map(|text| &**text);
+        let [charged_to, which] = [&cell.charged_to, &cell.which].map(|text| text.as_deref().unwrap_or_default());
+        let texts = [&cell.entity, &cell.trace, charged_to, which].map(escape::cell);
+        let [entity, trace, charged_to, which] = texts.each_ref().map(|text| &**text);
         let (weight, confidence) = (weight.to_string(), format!("{:.4}", cell.confidence));
-        out.write_record([entity, &start, &end, cell.class, &weight, trace, charged_to, &confidence])?;
+        let cause = cell.cause.unwrap_or_default();
+        let record = [entity, &start, &end, cell.class, &weight, trace, charged_to, &confidence, cause, which];
+        out.write_record(record)?;
     }
     let bytes = out.into_inner().map_err(|e| csv::Error::from(e.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -171,4 +193,52 @@ pub fn dump(cells: &[Cell]) -> Result<String, csv::Error> {
 
 fn time(ms: TimeMs) -> String {
     Timestamp::from_millisecond(ms).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_on_a_port_is_dumped_with_its_cause() {
+        let cell = Cell {
+            trace: "t".into(),
+            entity: "n1/gpu0".into(),
+            span: 0..60_000,
+            class: "network_slow",
+            confidence: 0.75,
+            charged_to: Some("n2/mlx5_1/1".into()),
+            cause: Some("errors"),
+            which: Some("mlx5_1/1".into()),
+            ms: 30_000,
+        };
+        let bare = Cell { class: "productive", charged_to: None, cause: None, which: None, ..cell.clone() };
+        let times = "n1/gpu0,1970-01-01T00:00:00Z,1970-01-01T00:01:00Z";
+        let expected = format!(
+            "entity,start,end,class,weight,trace,charged_to,confidence,cause,which\n\
+             {times},network_slow,0.5,t,n2/mlx5_1/1,0.7500,errors,mlx5_1/1\n\
+             {times},productive,0.5,t,,0.7500,,\n"
+        );
+        assert_eq!(dump(&[cell, bare]).unwrap(), expected);
+    }
+
+    #[test]
+    fn causes_that_no_truth_names_are_not_judged() {
+        let judged = Named {
+            told_ms: 60_000,
+            culprit_right_ms: 30_500,
+            cause_told_ms: Some(60_000),
+            cause_right_ms: Some(60_000),
+        };
+        let unjudged = Named { cause_told_ms: None, cause_right_ms: None, ..judged };
+        let mut out = String::new();
+        named(&mut out, &[("network_slow", judged), ("straggler", unjudged)].into());
+        let expected = "named                 told GPU-s  culprit right    cause right\n\
+                        network_slow                60.0           30.5           60.0\n\
+                        straggler                   60.0           30.5              -\n";
+        assert_eq!(out, expected);
+        let mut none = String::new();
+        named(&mut none, &BTreeMap::new());
+        assert!(none.is_empty());
+    }
 }

@@ -12,18 +12,18 @@ use jiff::Timestamp;
 use super::EvaluateError;
 use crate::ingest::Limits;
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
-use goodput_verdict::{Class, Fault};
+use goodput_verdict::{CauseKind, Class, Fault};
 
 const METRICS: &str = "metrics.om";
 const TRUTH: &str = "truth.csv";
 const COLUMNS: [&str; 7] = ["entity", "start", "end", "class", "charged_to", "also", "note"];
+/// Columns that may follow these, both or none.
+const CAUSE_COLUMNS: [&str; 2] = ["cause", "which"];
 
 /// The event that forecasts are compared with; it has no GPU-time.
 pub(super) const OOM: &str = "oom";
 /// The same of a GPU that is damaged.
 const DAMAGE: &str = "damage";
-/// Classes whose time another GPU caused.
-const CHARGED: [&str; 2] = ["straggler", "collective_wait"];
 /// What can run out, and pods that can be evicted before it does.
 const RUNS_OUT: [&str; 5] = ["gpu", "cgroup", "host", "disk", "eviction"];
 
@@ -42,6 +42,8 @@ pub struct Trace {
     pub ooms: Vec<Row>,
     /// When a GPU was damaged.
     pub damages: Vec<Row>,
+    /// Does the truth have a column of causes?
+    pub has_causes: bool,
 }
 
 /// What was the matter with a GPU for some time.
@@ -55,8 +57,10 @@ pub struct Row {
     pub span: Range<TimeMs>,
     /// A leaf class, `oom` or `damage`.
     pub class: &'static str,
-    /// Who caused it; of `oom`, what ran out; of `damage`, the fault.
+    /// Who caused it: `host`, `host/gpuN` or `host/device`; of `oom`, what ran out; of `damage`, the fault.
     pub charged_to: Option<String>,
+    /// The cause's name.
+    pub cause: Option<String>,
     /// Classes that are accepted in its place.
     pub also: Vec<&'static str>,
 }
@@ -99,13 +103,14 @@ impl Trace {
     pub fn read(path: &Path) -> Result<Trace, EvaluateError> {
         let (metrics, truth) = (path.join(METRICS), path.join(TRUTH));
         let series = series(&text(&metrics)?).map_err(|(line, reason)| wrong(&metrics, line, reason))?;
-        let rows = rows(&text(&truth)?).map_err(|(line, reason)| wrong(&truth, line, reason))?;
+        let (rows, has_causes) = rows(&text(&truth)?).map_err(|(line, reason)| wrong(&truth, line, reason))?;
         let (ooms, rows): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.class == OOM);
         let (damages, mut truth): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.class == DAMAGE);
         exclude_overlaps(&mut truth).map_err(|(line, reason)| wrong(&path.join(TRUTH), line, reason))?;
         let real = path.canonicalize().map_err(|source| EvaluateError::Io { path: path.to_owned(), source })?;
         let family = real.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        Ok(Trace { path: path.to_owned(), family: family.unwrap_or_default(), series, truth, ooms, damages })
+        let (path, family) = (path.to_owned(), family.unwrap_or_default());
+        Ok(Trace { path, family, series, truth, ooms, damages, has_causes })
     }
 
     /// An error in the truth.
@@ -169,31 +174,39 @@ fn fields_after_labels(line: &str) -> usize {
     rest.split_whitespace().count()
 }
 
-fn rows(text: &str) -> Result<Vec<Row>, Wrong> {
+/// The rows, and whether they have a column of causes.
+fn rows(text: &str) -> Result<(Vec<Row>, bool), Wrong> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
-    let mut rows = Vec::new();
+    let (mut rows, mut columns) = (Vec::new(), COLUMNS.to_vec());
     for (number, record) in reader.records().enumerate() {
         let record = record.map_err(|e| (e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
         let fields: Vec<&str> = record.iter().map(str::trim).collect();
         if number == 0 {
-            if fields != COLUMNS {
-                return Err((line, format!("expected the columns {}, found {}", COLUMNS.join(","), fields.join(","))));
+            columns.extend(CAUSE_COLUMNS.iter().filter(|_| fields.len() > COLUMNS.len()));
+            if fields != columns {
+                return Err((line, format!("expected the columns {}, found {}", columns.join(","), fields.join(","))));
             }
             continue;
+        }
+        if fields.len() != columns.len() {
+            let (expected, names) = (columns.len(), columns.join(","));
+            return Err((line, format!("expected {expected} fields ({names}), found {}", fields.len())));
         }
         rows.push(row(line, &fields).map_err(|reason| (line, reason))?);
     }
     if rows.is_empty() {
         return Err((1, format!("expected the columns {} and a row at least", COLUMNS.join(","))));
     }
-    Ok(rows)
+    Ok((rows, columns.len() > COLUMNS.len()))
 }
 
 fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
-    let Ok([entity, start, end, class, charged_to, also, _note]) = <[&str; 7]>::try_from(fields) else {
-        return Err(format!("expected {} fields ({}), found {}", COLUMNS.len(), COLUMNS.join(","), fields.len()));
+    let field = |name: &str| {
+        let place = COLUMNS.iter().chain(&CAUSE_COLUMNS).position(|column| *column == name);
+        place.and_then(|place| fields.get(place)).copied().unwrap_or_default()
     };
+    let (entity, start, end, class) = (field("entity"), field("start"), field("end"), field("class"));
     split(entity).ok_or_else(|| format!("entity: expected host/gpuN such as node1/gpu0, found {entity:?}"))?;
     let span = time("start", start)?..time("end", end)?;
     let class = if let Some(apart) = [OOM, DAMAGE].into_iter().find(|apart| *apart == class) {
@@ -205,22 +218,48 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
         return Err(format!("end: expected a time after start {start}, found {end}"));
     }
     let separators = |c: char| c == ';' || c == '|' || c == ',' || c.is_whitespace();
-    let also = also.split(separators).filter(|word| !word.is_empty()).map(|word| leaf("also", word));
-    let charged_to = Some(charged_to).filter(|c| !c.is_empty()).map(str::to_owned);
-    match charged_to.as_deref() {
-        Some(what) if class == OOM && !RUNS_OUT.contains(&what) => {
-            return Err(format!("charged_to: expected what ran out ({}), found {what:?}", RUNS_OUT.join(", ")));
-        }
-        Some(what) if class == DAMAGE && !Fault::ALL.iter().any(|fault| fault.name() == what) => {
+    let also = field("also").split(separators).filter(|word| !word.is_empty()).map(|word| leaf("also", word));
+    Ok(Row {
+        line,
+        entity: entity.to_owned(),
+        span,
+        class,
+        charged_to: charged_to(class, field("charged_to"), field("which"))?,
+        cause: cause(class, field("cause"))?,
+        also: also.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Who or what a row is charged to. A host alone stands for what it has the cause at.
+fn charged_to(class: &str, text: &str, which: &str) -> Result<Option<String>, String> {
+    let expected = |what: &str| format!("charged_to: expected {what}, found {text:?}");
+    match class {
+        _ if text.is_empty() => return Ok(None),
+        OOM if !RUNS_OUT.contains(&text) => return Err(expected(&format!("what ran out ({})", RUNS_OUT.join(", ")))),
+        DAMAGE if !Fault::ALL.iter().any(|fault| fault.name() == text) => {
             let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            return Err(format!("charged_to: expected the fault ({}), found {what:?}", faults.join(", ")));
+            return Err(expected(&format!("the fault ({})", faults.join(", "))));
         }
-        Some(culprit) if CHARGED.contains(&class) && split(culprit).is_none() => {
-            return Err(format!("charged_to: expected host/gpuN such as node1/gpu0, found {culprit:?}"));
+        OOM | DAMAGE => {}
+        _ if text.split('/').any(|part| part.is_empty() || part.contains(char::is_whitespace)) => {
+            return Err(expected("host, host/gpuN or host/device such as node1/gpu0 or node1/mlx5_4/1"));
+        }
+        _ if !which.is_empty() && !text.contains('/') => {
+            return Ok(Some(format!("{text}/{}", which.trim_start_matches('/'))));
         }
         _ => {}
     }
-    Ok(Row { line, entity: entity.to_owned(), span, class, charged_to, also: also.collect::<Result<_, _>>()? })
+    Ok(Some(text.to_owned()))
+}
+
+/// A cause of a slow network has one of our names; of other classes it is free.
+fn cause(class: &str, text: &str) -> Result<Option<String>, String> {
+    let is_known = CauseKind::ALL.iter().any(|kind| kind.name() == text);
+    if class == Class::NetworkSlow.name() && !text.is_empty() && !is_known {
+        let names: Vec<&str> = CauseKind::ALL.iter().map(|kind| kind.name()).collect();
+        return Err(format!("cause: expected one of {}, found {text:?}", names.join(", ")));
+    }
+    Ok(Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
 /// `host/gpuN` as host and N.
@@ -274,12 +313,39 @@ mod tests {
             "{HEADER}n/a/gpu12,2026-11-21T12:00:00+01:00,2026-11-21T11:00:01.5Z,straggler,n/gpu0,\
              unexplained; collective_wait,\"slow, and known\"\n"
         );
-        let rows = rows(&text).unwrap();
+        let (rows, has_causes) = rows(&text).unwrap();
+        assert!(!has_causes);
         let start = 1_795_258_800_000;
         assert_eq!((rows[0].host_and_index(), rows[0].line), (("n/a", "12"), 2));
         assert_eq!((rows[0].span.clone(), rows[0].class), (start..start + 1500, "straggler"));
         assert_eq!(rows[0].charged_to.as_deref(), Some("n/gpu0"));
         assert_eq!(rows[0].also, ["unexplained", "collective_wait"]);
+    }
+
+    #[test]
+    fn causes_and_ports_may_follow_the_note() {
+        let t = "2026-11-21T12:00:00Z,2026-11-21T13:00:00Z";
+        let text = format!(
+            "entity,start,end,class,charged_to,also,note,cause,which\n\
+             n/gpu0,{t},network_slow,n1/mlx5_4/1,,,errors,mlx5_4/1\n\
+             n/gpu1,{t},network_slow,n1,,,link,mlx5_4/1\n\
+             n/gpu2,{t},network_slow,n1,,,rdma_unused,\n\
+             n/gpu3,{t},dataloader_storage,filer,,,slow disk,/data\n\
+             n/gpu4,{t},productive,,,,,\n"
+        );
+        let (rows, has_causes) = rows(&text).unwrap();
+        let read: Vec<_> = rows.iter().map(|row| (row.charged_to.as_deref(), row.cause.as_deref())).collect();
+        assert!(has_causes);
+        assert_eq!(
+            read,
+            [
+                (Some("n1/mlx5_4/1"), Some("errors")),
+                (Some("n1/mlx5_4/1"), Some("link")),
+                (Some("n1"), Some("rdma_unused")),
+                (Some("filer/data"), Some("slow disk")),
+                (None, None)
+            ]
+        );
     }
 
     #[test]
@@ -291,9 +357,21 @@ mod tests {
         assert!(problem("n/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:00:00Z,productive,,,").starts_with("end: expected"));
         assert!(problem(&format!("n/gpu0,{t},lazy,,,")).starts_with("class: expected one of productive,"));
         assert!(problem(&format!("n/gpu0,{t},productive,,lazy,")).starts_with("also: expected one of"));
-        assert!(problem(&format!("n/gpu0,{t},straggler,somebody,,")).starts_with("charged_to: expected host/gpuN"));
+        let problem_of_host = "charged_to: expected host, host/gpuN or host/device such as";
+        for host in ["/gpu0", "n1/", "n1//mlx5_4", "n 1"] {
+            assert!(problem(&format!("n/gpu0,{t},straggler,{host},,")).starts_with(problem_of_host), "{host}");
+        }
         assert!(problem(&format!("n/gpu0,{t},oom,swap,,")).starts_with("charged_to: expected what ran out"));
         assert!(problem(&format!("n/gpu0,{t},damage,rust,,")).starts_with("charged_to: expected the fault (recovery"));
+        let causes = HEADER.replace("note", "note,cause,which");
+        let wrong = |line: &str| rows(&format!("{causes}{line}\n")).unwrap_err().1;
+        assert!(wrong(&format!("n/gpu0,{t},productive,,,")).starts_with("expected 9 fields (entity,"));
+        let known = "cause: expected one of link, rdma_unused, rail_unused, errors, congested, found \"cable\"";
+        assert_eq!(wrong(&format!("n/gpu0,{t},network_slow,n1,,,cable,")), known);
+        let half = rows(&HEADER.replace("note", "note,cause")).unwrap_err().1;
+        assert!(
+            half.starts_with("expected the columns entity,start,end,class,charged_to,also,note,cause,which, found")
+        );
         assert!(rows("entity,from\n").unwrap_err().1.starts_with("expected the columns entity,start"));
         assert!(rows("").is_err() && rows(HEADER).is_err());
     }
@@ -301,9 +379,9 @@ mod tests {
     #[test]
     fn a_second_has_one_class() {
         let row = |from: u8, to: u8| format!("n/gpu0,2026-11-21T{from}:00:00Z,2026-11-21T{to}:00:00Z,productive,,,\n");
-        let mut apart = rows(&[HEADER, &row(12, 13), &row(10, 12)].concat()).unwrap();
+        let (mut apart, _) = rows(&[HEADER, &row(12, 13), &row(10, 12)].concat()).unwrap();
         assert_eq!(exclude_overlaps(&mut apart), Ok(()));
-        let mut overlap = rows(&[HEADER, &row(12, 14), &row(10, 13)].concat()).unwrap();
+        let (mut overlap, _) = rows(&[HEADER, &row(12, 14), &row(10, 13)].concat()).unwrap();
         assert_eq!(exclude_overlaps(&mut overlap).unwrap_err().0, 2);
     }
 
