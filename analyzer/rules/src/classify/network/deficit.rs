@@ -13,6 +13,9 @@ use super::super::{CauseKind, Class, Fact, Thresholds};
 use super::evidence::{Evidence, is_state};
 use super::exchange::Exchange;
 
+/// How many cells without evidence a cell is compared with at most (own choice: a quartile of them is three cells).
+const NEAREST: usize = 12;
+
 /// A member of the run over the frame.
 pub(super) struct Deficit<'r, 'a> {
     member: Member<'r>,
@@ -101,7 +104,10 @@ impl<'r, 'a> Deficit<'r, 'a> {
 
     /// What the bytes of the cell take on a sound network.
     fn usual(&mut self, index: usize, t: &Thresholds) -> Option<f64> {
-        let around: Vec<(usize, f64)> = self.clean(index, t).collect();
+        let mut around: Vec<(usize, f64)> = self.clean(index, t).collect();
+        // A run changes what it does: the nearest say most of the cell.
+        around.sort_by_key(|(other, _)| other.abs_diff(index));
+        around.truncate(NEAREST);
         let waited =
             around.into_iter().filter_map(|(other, bytes)| Some(self.waited(other, CauseKind::Errors, t)? / bytes));
         let mut clean: Vec<f64> = waited.collect();
