@@ -12,7 +12,7 @@ use goodput_lab::exporters::{Exporters, Fields, Recorder, View, uuid};
 use goodput_lab::model::{Layout, Machine};
 use goodput_lab::phase::Phase;
 use goodput_rules::classify::{DERATES, OUTAGES, PHASES, RULES, Thresholds, judge_series};
-use goodput_verdict::{Advice, Class};
+use goodput_verdict::{Advice, Class, Culprit};
 use serde::Deserialize;
 
 /// Time between scrapes.
@@ -137,6 +137,7 @@ struct Minute {
     evidence: BTreeMap<Class, BTreeSet<String>>,
     advice: Vec<&'static str>,
     culprits: BTreeSet<String>,
+    causes: BTreeSet<&'static str>,
 }
 
 impl Minute {
@@ -157,7 +158,14 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
             *minute.confidence.entry(interval.class).or_default() += interval.confidence * interval.ms as f64;
             let named = minute.evidence.entry(interval.class).or_default();
             named.extend(interval.evidence.iter().map(|evidence| evidence.signal.clone()));
-            minute.culprits.extend(interval.charged_to.iter().filter_map(|culprit| culprit.gpu.clone()));
+            let which = interval.cause.as_ref().and_then(|cause| cause.which.as_ref());
+            let named = |culprit: &Culprit| match (&culprit.gpu, which) {
+                (Some(gpu), _) => gpu.clone(),
+                (None, Some(which)) => format!("{}/{which}", culprit.node),
+                (None, None) => culprit.node.clone(),
+            };
+            minute.culprits.extend(interval.charged_to.as_ref().map(named));
+            minute.causes.extend(interval.cause.as_ref().map(|cause| cause.kind.name()));
         }
         minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
         minute
@@ -169,10 +177,10 @@ fn class(name: &str) -> Class {
     Class::named(name).unwrap_or_else(|| panic!("no class is called {name:?}"))
 }
 
-/// The UUID of a GPU that a schedule names as `host/gpuN`.
-fn named(gpu: &str) -> String {
-    let (node, index) = gpu.split_once("/gpu").unwrap_or_else(|| panic!("{gpu:?} is not host/gpuN"));
-    uuid(node, index.parse().unwrap())
+/// The UUID of a GPU that a schedule names as `host/gpuN`; a port as it is named.
+fn named(culprit: &str) -> String {
+    let gpu = culprit.split_once("/gpu").and_then(|(node, index)| Some(uuid(node, index.parse().ok()?)));
+    gpu.unwrap_or_else(|| culprit.to_owned())
 }
 
 /// A scenario, judged.
@@ -246,6 +254,9 @@ fn failures(Told { scenario, minutes, .. }: &Told) -> Vec<String> {
             if minute.culprits != culprits {
                 failures.push(format!("minute {i}: expected {culprits:?} to be named, got {minute:?}"));
             }
+            if phase.cause.is_some() && !minute.causes.iter().eq(phase.cause.iter()) {
+                failures.push(format!("minute {i}: expected the cause {:?}, got {minute:?}", phase.cause));
+            }
             if minute.advice != phase.advise {
                 failures.push(format!("minute {i}: expected the advice {:?}, got {minute:?}", phase.advise));
             }
@@ -277,7 +288,7 @@ fn every_rule_has_its_scenarios_and_its_page() {
     let pages = std::fs::read_to_string(folder().join("../../docs/reference/rules.md")).unwrap();
     let exclusive = OUTAGES.iter().map(|o| o.class).chain(PHASES.iter().map(|p| p.class));
     let shared = RULES.iter().map(|r| r.class).chain(DERATES.iter().map(|d| d.class));
-    for class in exclusive.chain(shared).chain([Class::Straggler]) {
+    for class in exclusive.chain(shared).chain([Class::Straggler, Class::NetworkSlow]) {
         let name = class.name();
         for kind in ["positive", "negative", "near_miss"] {
             let file = folder().join(name).join(format!("{kind}.yaml"));

@@ -1,5 +1,7 @@
 //! What a simulated machine counts, from which exporters tell and the truth is known.
 
+use super::network::Carried;
+
 /// What is counted of one GPU, in seconds, bytes and joules since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GpuCounters {
@@ -86,6 +88,7 @@ pub struct Counters {
     pub node_steal: f64,
     pub node_iowait: f64,
     pub node_idle: f64,
+    pub network: Carried,
 }
 
 impl Counters {

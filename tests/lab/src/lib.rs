@@ -14,6 +14,7 @@ pub mod live;
 pub mod loader;
 pub mod manual;
 pub mod model;
+pub mod network;
 pub mod phase;
 pub mod process;
 pub mod record;

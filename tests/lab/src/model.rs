@@ -244,6 +244,7 @@ impl Machine {
 
     /// One tick passes.
     pub fn tick(&mut self, phase: &Phase) {
+        phase.network.iter().for_each(|network| self.counters.network.pass(network, TICK));
         if self.ticks.is_multiple_of(PERIOD_TICKS) {
             self.new_period(phase);
         }
@@ -494,6 +495,7 @@ impl Machine {
 
     /// The ranks of the run are all done: they exchange results and go on.
     pub fn go_on(&mut self, phase: &Phase) {
+        phase.network.iter().for_each(|network| self.counters.network.exchange(network));
         for gpu in &mut self.gpus {
             let exchanges = phase.exchange >= TICK / 2.0;
             gpu.does = if exchanges { Work::Exchanges(phase.exchange) } else { Work::Nothing };

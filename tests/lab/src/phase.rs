@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::network::Network;
 use super::serving::Server;
 
 /// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
@@ -138,6 +139,8 @@ pub struct Phase {
     pub sync: bool,
     /// Seconds that they then exchange results.
     pub exchange: f64,
+    /// The RDMA ports and the interface over which they do so, where exporters tell of them.
+    pub network: Option<Network>,
     /// Share of the multiprocessors that kernels occupy while they spin until the other ranks are there.
     pub spin_depth: f64,
     /// What the GPU draws meanwhile, in watts.
@@ -189,8 +192,11 @@ pub struct Phase {
     pub expect: String,
     /// The class that has the most of what is lost of each of these minutes.
     pub lost_to: Option<String>,
-    /// The GPU, as `host/gpuN`, that the time of `straggler` in these minutes is charged to.
+    /// The GPU, as `host/gpuN`, that the time of `straggler` in these minutes is charged to, or the port, as
+    /// `host/device/port`, that the time of `network_slow` is charged to.
     pub charged_to: Option<String>,
+    /// The cause of what these minutes lose.
+    pub cause: Option<String>,
     /// What is advised in every minute but the first and the last.
     pub advise: Vec<String>,
 }
@@ -246,6 +252,7 @@ impl Default for Phase {
             hangs: false,
             sync: false,
             exchange: 0.0,
+            network: None,
             spin_depth: 0.0,
             spin_watts: SPINNING_WATTS,
             ripple: 0.0,
@@ -272,6 +279,7 @@ impl Default for Phase {
             expect: String::new(),
             lost_to: None,
             charged_to: None,
+            cause: None,
             advise: Vec::new(),
         }
     }

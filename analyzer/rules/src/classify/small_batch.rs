@@ -10,7 +10,7 @@ use crate::signal::Signal;
 
 pub(super) const ADVISER: Adviser = Adviser {
     advice: Advice::SmallBatch,
-    charged_as: &[Class::CollectiveWait, Class::Straggler, Class::LaunchBound, Class::TimesliceGap],
+    charged_as: &[Class::CollectiveWait, Class::Straggler, Class::NetworkSlow, Class::LaunchBound, Class::TimesliceGap],
     judge: advise,
 };
 

@@ -1,12 +1,13 @@
 //! The series of goodput-exporter.
 
 use goodput_catalog::{
-    Metric, cpu, driver, gpu, health, host, irq, memory, mig, owner, process, xid as xids, xid_codes,
+    Metric, cpu, driver, gpu, health, host, irq, memory, mig, network, owner, process, xid as xids, xid_codes,
 };
 
 use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, View, instance_id, push};
 use crate::counters::Counters;
 use crate::model::Machine;
+use crate::network::MOST_RAILS;
 use crate::phase::{LANES, Loader, MIG_SLICES, Phase};
 
 /// Share of a process' memory that lies on NUMA nodes of memory alone: HBM of a superchip, which its GPU reads in place.
@@ -66,6 +67,7 @@ impl Recorder {
         if phase.mig.is_empty() {
             self.placement(samples, view, target);
         }
+        self.network(samples, view, target);
         let mut node = |row: &Metric, labels: &[(&str, &str)], value| push(samples, row, target, labels, value);
         node(&host::NODE_BOOT_TIME, &[], booted);
         node(&host::NODE_INFO, &[("nodename", &self.node)], 1.0);
@@ -97,6 +99,36 @@ impl Recorder {
             if phase.tells_processes {
                 processes(samples, owner, phase, view.machine, target);
             }
+        }
+    }
+
+    /// RDMA ports and the interface of the node.
+    fn network(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
+        let (Some(phase), carried) = (&view.phase.network, &view.machine.counters.network) else { return };
+        for rail in 0..phase.rails.min(MOST_RAILS) {
+            let is_odd = phase.at == self.node && rail == 0;
+            let (device, is_up) = (format!("mlx5_{rail}"), !(is_odd && phase.down));
+            let port = [("device", device.as_str()), ("port", "1")];
+            let mut tell = |row: &Metric, value| push(samples, row, target, &port, value);
+            tell(&network::RDMA_ACTIVE, f64::from(u8::from(is_up)));
+            tell(&network::RDMA_SENT, carried.rail[rail].round());
+            tell(&network::RDMA_RECEIVED, carried.rail[rail].round());
+            if is_up {
+                tell(&network::RDMA_SPEED, phase.speed * if is_odd { phase.slow } else { 1.0 });
+            }
+            let timeouts = if is_odd { carried.timeouts.floor() } else { 0.0 };
+            let kinds = [
+                ("local_ack_timeout_err", timeouts),
+                ("np_cnp_sent", carried.congestion.floor()),
+                ("packet_seq_err", 0.0),
+            ];
+            for (kind, value) in kinds {
+                let labels = [&port[..], &[("kind", kind)]].concat();
+                push(samples, &network::RDMA_TRANSPORT, target, &labels, value);
+            }
+        }
+        for (row, value) in [(&network::NETWORK_SENT, carried.sent), (&network::NETWORK_RECEIVED, carried.received)] {
+            push(samples, row, target, &[("device", "eth0")], value.round());
         }
     }
 

@@ -56,16 +56,11 @@ impl<'r, 'a> Deficit<'r, 'a> {
     pub(super) fn lost(&mut self, index: usize, cell: usize, found: &Evidence, t: &Thresholds) -> Option<Lost> {
         let waits = self.waited(index, found.kind, t)?;
         let usual = self.usual(index, t);
-        let slower = self.slower(index).filter(|_| usual.is_none());
-        if let Some(slower) = slower {
-            let share = found.bound.map_or(slower, |bound| bound.min(slower));
-            let facts = vec![ratio("bytes exchanged / before", 1.0 - slower, 1.0 - t.network_wait_ratio)];
-            return (share >= t.network_wait_ratio).then_some(Lost {
-                share,
-                of_work: true,
-                confidence: NODE_WIDE,
-                facts,
-            });
+        if usual.is_none() || waits < t.network_wait_ratio {
+            let lost = self.slower(index, waits, found, t);
+            if lost.is_some() {
+                return lost;
+            }
         }
         let deficit = usual.map(|usual| waits - usual);
         let bound = match (deficit, found.bound) {
@@ -88,9 +83,16 @@ impl<'r, 'a> Deficit<'r, 'a> {
         Some(Lost { share, of_work: false, confidence, facts })
     }
 
-    /// By which share fewer bytes are exchanged than hours ago: as many steps fewer are done.
-    fn slower(&self, index: usize) -> Option<f64> {
-        Some(1.0 - self.run.sides[self.side].exchanged(index)? / self.before?)
+    /// By which share fewer bytes are exchanged than hours ago: as many steps fewer are done, as far as nothing else than
+    /// waiting keeps the GPU from them.
+    fn slower(&self, index: usize, waits: f64, found: &Evidence, t: &Thresholds) -> Option<Lost> {
+        let left = self.run.sides[self.side].exchanged(index)? / self.before?;
+        let own = &self.booked[self.member.gpu];
+        let parts = own.cells.get(index.checked_sub(own.course.node.body.start)?)?;
+        let works = share(parts, self.member.owner, own, index, |class| class == Class::Productive)?;
+        let share = (1.0 - left - (1.0 - works - waits)).min(found.bound.unwrap_or(1.0));
+        let facts = vec![ratio("bytes exchanged / before", left, 1.0 - t.network_wait_ratio)];
+        (share >= t.network_wait_ratio).then_some(Lost { share, of_work: true, confidence: NODE_WIDE, facts })
     }
 
     /// Cells around without evidence, in which the node exchanged: their bytes per second.
@@ -124,11 +126,13 @@ impl<'r, 'a> Deficit<'r, 'a> {
     fn waited(&mut self, index: usize, kind: CauseKind, t: &Thresholds) -> Option<f64> {
         let own = &self.booked[self.member.gpu];
         if own.course.node.body.contains(&index) {
-            return share(&own.cells[index - own.course.node.body.start], self.member.owner, own, index, kind);
+            return share(&own.cells[index - own.course.node.body.start], self.member.owner, own, index, |class| {
+                is_waiting(class, kind)
+            });
         }
         *self.around.entry(index).or_insert_with(|| {
             let parts = book_cell(&own.course, index, t).ok()?;
-            share(&parts, self.member.owner, own, index, kind)
+            share(&parts, self.member.owner, own, index, |class| is_waiting(class, kind))
         })
     }
 
@@ -138,7 +142,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
             self.run.side_of(other.course.node)?;
             let index = self.run.index_at(other.course.node, cell)?;
             let n = index.checked_sub(other.course.node.body.start)?;
-            share(other.cells.get(n)?, self.member.owner, other, index, kind)
+            share(other.cells.get(n)?, self.member.owner, other, index, |class| is_waiting(class, kind))
         };
         self.booked.iter().filter_map(of).reduce(f64::min)
     }
@@ -148,17 +152,25 @@ fn ratio(signal: &'static str, value: f64, threshold: f64) -> Fact {
     Fact { signal, unit: "ratio", value, threshold }
 }
 
-/// Its share of the owner's time; the time that it waited for one rank is waiting too.
-fn share(parts: &[(Part, i64)], owner: &str, booked: &Booked<'_>, index: usize, kind: CauseKind) -> Option<f64> {
+/// May the network be what is waited for? The time that it waited for one rank is waiting too.
+fn is_waiting(class: Class, kind: CauseKind) -> bool {
+    matches!(class, Class::CollectiveWait | Class::Straggler) || class == Class::LaunchBound && is_state(kind)
+}
+
+/// The share of the owner's time that is of these classes; `None` where it did not hold the GPU for half of the cell.
+fn share(
+    parts: &[(Part, i64)],
+    owner: &str,
+    booked: &Booked<'_>,
+    index: usize,
+    is_counted: impl Fn(Class) -> bool,
+) -> Option<f64> {
     let own = || parts.iter().filter(|(part, _)| part.owner.as_deref() == Some(owner));
     let owned: i64 = own().map(|(_, ms)| ms).sum();
     let span = &booked.course.node.cells[index];
     if 2 * owned < span.end - span.start {
         return None;
     }
-    let is_waiting = |class| {
-        matches!(class, Class::CollectiveWait | Class::Straggler) || class == Class::LaunchBound && is_state(kind)
-    };
-    let waited: i64 = own().filter(|(part, _)| is_waiting(part.class)).map(|(_, ms)| ms).sum();
-    Some(waited as f64 / owned as f64)
+    let counted: i64 = own().filter(|(part, _)| is_counted(part.class)).map(|(_, ms)| ms).sum();
+    Some(counted as f64 / owned as f64)
 }
