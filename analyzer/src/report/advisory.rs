@@ -141,8 +141,12 @@ fn row((advice, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> Advisor
     places.dedup();
     let whole: f64 = group.iter().map(|a| weight(a)).sum();
     let place = places.first();
-    let about =
-        About { node: place.map(|p| p.node.as_str()), gpu: place.map(|p| p.gpu.as_str()), owner: run, mount: None };
+    let about = About {
+        node: place.map(|p| p.node.as_str()),
+        gpu: place.map(|p| p.gpu.as_str()),
+        owner: run,
+        ..About::default()
+    };
     AdvisoryRow {
         commands: filled(advice_remedies(advice), &about),
         cluster: cluster.map(str::to_owned),

@@ -15,6 +15,8 @@ pub(crate) struct About<'a> {
     pub(crate) owner: Option<&'a str>,
     /// Where a disk is mounted.
     pub(crate) mount: Option<&'a str>,
+    /// RDMA port (`device/port`) or network interface.
+    pub(crate) port: Option<&'a str>,
 }
 
 /// The commands of these remedies, in their order; none where there is none, or what it is about is not known.
@@ -29,7 +31,7 @@ pub(super) fn command(text: &str, about: &About<'_>) -> Option<String> {
 
 /// Words in capitals, and what each stands for.
 fn fill(text: &str, about: &About<'_>) -> Option<String> {
-    let values: [(&str, &dyn Fn() -> Option<String>); 9] = [
+    let values: [(&str, &dyn Fn() -> Option<String>); 10] = [
         ("NODE", &|| plain(about.node?)),
         ("GPU", &|| plain(about.gpu?)),
         ("JOBID", &|| plain(job(about.owner?)?)),
@@ -39,6 +41,7 @@ fn fill(text: &str, about: &About<'_>) -> Option<String> {
         ("UNIT", &|| plain(unit(about.owner?)?)),
         ("CONTAINER", &|| plain(about.owner?.strip_prefix("container-")?)),
         ("MOUNTPOINT", &|| about.mount.map(quoted)),
+        ("DEVICE", &|| plain(about.port?.split('/').next()?)),
     ];
     let mut shown = String::new();
     let mut rest = text;
@@ -156,7 +159,8 @@ mod tests {
     const GPU: &str = "GPU-e4c2e8ed-ac36-4aca-8712-3654b9e73432";
 
     fn about(owner: &str) -> About<'_> {
-        About { node: Some("gpu-01"), gpu: Some(GPU), owner: Some(owner), mount: Some("/scratch") }
+        let (mount, port) = (Some("/scratch"), Some("mlx5_4/1"));
+        About { node: Some("gpu-01"), gpu: Some(GPU), owner: Some(owner), mount, port }
     }
 
     #[test]
@@ -195,7 +199,7 @@ mod tests {
     /// Every command there is, for every kind of owner: capitals that are left are words of the command's own.
     #[test]
     fn no_word_in_capitals_is_left_to_be_replaced() {
-        const OWN: [&str; 23] = [
+        const OWN: [&str; 31] = [
             "CPUQuota",
             "AllowedCPUs",
             "MemoryMax",
@@ -219,6 +223,14 @@ mod tests {
             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
             "IRQBALANCE_BANNED_CPULIST",
             "KEDA",
+            "NCCL_",
+            "NCCL_DEBUG",
+            "NCCL_DEBUG_SUBSYS",
+            "NCCL_IB_QPS_PER_CONNECTION",
+            "INFO",
+            "INIT",
+            "NET",
+            "IB",
         ];
         let kinds =
             Memory::ALL.iter().map(|one| Kind::Memory(*one)).chain(Room::ALL.iter().map(|one| Kind::Disk(*one)));
@@ -244,9 +256,14 @@ mod tests {
             }
         }
         assert!(seen > 200, "{seen}");
-        for (name, owner) in
-            [("NODE", "x"), ("GPU", "x"), ("JOBID", "slurm-1"), ("UNIT", "x.scope"), ("MOUNTPOINT", "x")]
-        {
+        for (name, owner) in [
+            ("NODE", "x"),
+            ("GPU", "x"),
+            ("JOBID", "slurm-1"),
+            ("UNIT", "x.scope"),
+            ("MOUNTPOINT", "x"),
+            ("DEVICE", "x"),
+        ] {
             assert!(!command(name, &about(owner)).unwrap().contains(name) || name == "GPU", "{name}");
             assert_eq!(command(name, &About::default()), None, "{name}");
         }

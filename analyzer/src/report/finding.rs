@@ -57,11 +57,16 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
     });
     let ports = ports(group, lost_ms);
     // What is done about a GPU or a port that is waited for is done there.
-    let place = match (culprits.first(), ports.first()) {
-        (None, Some(port)) => Some((port.node.as_str(), None)),
-        (culprit, _) => culprit.or(places.first()).map(|p| (p.node.as_str(), Some(p.gpu.as_str()))),
+    let about = match (culprits.first(), ports.first()) {
+        (None, Some(Port { node, which, .. })) => {
+            About { node: Some(node), owner, port: which.as_deref(), ..About::default() }
+        }
+        (culprit, _) => {
+            let place = culprit.or(places.first());
+            let (node, gpu) = (place.map(|p| p.node.as_str()), place.map(|p| p.gpu.as_str()));
+            About { node, gpu, owner, ..About::default() }
+        }
     };
-    let about = About { node: place.map(|(node, _)| node), gpu: place.and_then(|(_, gpu)| gpu), owner, mount: None };
     Finding {
         commands: filled(class.info().remedies, &about),
         cluster: cluster.map(str::to_owned),
@@ -284,10 +289,11 @@ pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::build;
+    use super::super::{Site, build, html, markdown};
     use super::*;
     use goodput_rules::classify::sampling::Bounds;
     use goodput_testing::bare;
+    use goodput_verdict::{Cause, Culprit};
     use jiff::tz::TimeZone;
 
     const HOUR: i64 = 3_600_000;
@@ -343,6 +349,41 @@ mod tests {
         assert_eq!(of("train"), Some(Bounds { low_ms: 1_117_750, high_ms: 1_282_250 }));
         assert_eq!(of("serve"), Some(Bounds { low_ms: 600_000, high_ms: 600_000 }));
         assert_eq!(of("told by an earlier release"), None);
+    }
+
+    #[test]
+    fn a_finding_names_the_ports_and_causes_of_its_loss() {
+        let slow = |node: &str, which: Option<&str>, kind, ms| Interval {
+            charged_to: Some(Culprit { node: node.into(), gpu: None }),
+            cause: Some(Cause { kind, which: which.map(str::to_owned) }),
+            ..interval("GPU-a", Class::NetworkSlow, 0, ms)
+        };
+        let week = [
+            slow("n2", Some("mlx5_4/1"), CauseKind::Link, 600_000),
+            slow("n2", Some("mlx5_5/1"), CauseKind::Link, 300_000),
+            slow("n2", Some("mlx5_4/1"), CauseKind::Errors, 600_000),
+            slow("n3", None, CauseKind::RdmaUnused, 60_000),
+        ];
+        let period = Period::between("1970-01-01", "1970-01-02", &TimeZone::UTC).unwrap();
+        let report = build(&week, &[], period, &[]);
+        let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+        let ports: Vec<_> = finding.ports.iter().map(|port| (port.name(), port.amount.gpu_ms)).collect();
+        let expected = [("port mlx5_4/1 of n2", 1_200_000), ("port mlx5_5/1 of n2", 300_000), ("node n3", 60_000)];
+        assert_eq!(ports, expected.map(|(name, ms)| (name.to_owned(), ms)));
+        let causes: Vec<_> = finding.causes.iter().map(|cause| (cause.cause, cause.amount.gpu_ms)).collect();
+        assert_eq!(causes, [(CauseKind::Link, 900_000), (CauseKind::Errors, 600_000), (CauseKind::RdmaUnused, 60_000)]);
+        assert!(finding.culprits.is_empty());
+        let markdown = markdown::render(&report).unwrap();
+        for line in [
+            "\n- Caused by: port mlx5_4/1 of n2 0.33 h; port mlx5_5/1 of n2 0.08 h; node n3 0.02 h\n",
+            "\n- Cause: link: A port is down, or runs below the line rate of its peers. 0.25 h\n",
+        ] {
+            assert!(markdown.contains(line), "{line:?} is not in\n{markdown}");
+        }
+        let html = html::render(&report, &Site::default()).unwrap();
+        for part in ["<div>port mlx5_4/1 of n2 · 0.33 h</div>", "<div><code>link</code>: A port is down"] {
+            assert!(html.contains(part), "{part:?} is not in\n{html}");
+        }
     }
 
     #[test]

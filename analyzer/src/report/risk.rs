@@ -129,7 +129,7 @@ pub(crate) fn about(prospect: &Prospect) -> About<'_> {
         _ => owners.first().map(String::as_str),
     };
     let mount = matches!(kind, Kind::Disk(_)).then_some(entity.as_str());
-    About { node: Some(node), gpu, owner, mount }
+    About { node: Some(node), gpu, owner, mount, port: None }
 }
 
 /// Those that touch or overlap become one. They come in order of start.

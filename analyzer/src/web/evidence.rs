@@ -150,6 +150,7 @@ fn about<'a>(stretch: &Stretch<'a>, node: &'a str, uuid: &'a str) -> About<'a> {
         node: Some(culprit.map_or(node, |culprit| &culprit.node)),
         gpu: culprit.map_or(Some(uuid), |culprit| culprit.gpu.as_deref()),
         owner: stretch.owner,
+        port: stretch.cause.and_then(|cause| cause.which.as_deref()),
         mount: None,
     }
 }

@@ -14,7 +14,7 @@ use crate::report::text;
 use crate::serve::tests::{Served, serve};
 use goodput_store::{Place, ReadVerdicts as _, Results};
 use goodput_testing::bare;
-use goodput_verdict::{Class, Culprit, Evidence, HOUR_MS, Interval, Version};
+use goodput_verdict::{Cause, CauseKind, Class, Culprit, Evidence, HOUR_MS, Interval, Version};
 
 /// A name that is markup, a path and an escape at once.
 const NODE: &str = "<b>n/50%";
@@ -179,6 +179,37 @@ async fn who_waited_leads_to_who_caused_it_and_back() {
     let idle = links(&culprit).into_iter().find(|href| href.contains("class=idle_held")).unwrap();
     let idle = text_of(&page(&served, &idle).await);
     assert!(idle.contains("caused elsewhere 0.75 GPU-hours of GPUs that waited for this one"), "{idle}");
+}
+
+#[tokio::test]
+async fn two_ports_that_were_waited_for_at_once_have_pages_of_their_own() {
+    let served = with_a_starving_gpu().await;
+    let hour = START..START + HOUR_MS;
+    let mut waiting = served.store.intervals(hour.clone()).await.unwrap();
+    waiting.retain(|i| i.node == "n2" && i.class == Class::DataloaderStorage);
+    waiting.truncate(1);
+    let mut slow = |port: &str, kind, ms| {
+        let charged_to = Some(Culprit { node: NODE.into(), gpu: None });
+        let cause = Some(Cause { kind, which: Some(port.to_owned()) });
+        waiting.push(Interval { class: Class::NetworkSlow, charged_to, cause, ms, ..waiting[0].clone() });
+    };
+    slow("mlx5_4/1", CauseKind::Link, 1_200_000);
+    slow("mlx5_5/1", CauseKind::Errors, 600_000);
+    waiting.remove(0);
+    served.store.replace(STARVING_NODE, hour, &waiting).await.unwrap();
+    let victim = page(&served, "/gpus/GPU-b").await;
+    for part in ["caused by port mlx5_4/1 of", "link: A port is down, or runs below the line rate of its peers."] {
+        assert!(text_of(&victim).contains(part), "{part:?} is not in\n{victim}");
+    }
+    let evidence: Vec<String> = links(&victim).into_iter().filter(|href| href.contains("class=network_slow")).collect();
+    for (port, hours) in [("mlx5_4%2F1", "0.33 GPU-hours"), ("mlx5_5%2F1", "0.17 GPU-hours")] {
+        let href = evidence.iter().find(|href| href.ends_with(&format!("&which={port}"))).unwrap();
+        let shown = page(&served, href).await;
+        assert!(text_of(&shown).contains(hours), "{href}: {shown}");
+        assert!(links(&shown).iter().any(|href| href.contains("/nodes/%3Cb%3En%2F50%25?")), "{shown}");
+        let (status, ..) = served.get(&href.replace("charged_node=", "charged_node=another")).await;
+        assert_eq!(status, 404, "{href}");
+    }
 }
 
 #[tokio::test]

@@ -203,6 +203,13 @@ fn class_answer(interval: &Interval, whole: i64, indices: &BTreeMap<String, Stri
     }
 }
 
+impl ClassAnswer {
+    /// The port that has the cause.
+    pub(super) fn port(&self) -> Option<&str> {
+        self.cause.as_ref()?.which.as_deref()
+    }
+}
+
 impl Answer {
     /// Only the GPU of this index or UUID.
     pub(super) fn keep_gpu(&mut self, gpu: &str) {
@@ -239,6 +246,7 @@ impl GpuAnswer {
             node: Some(culprit.map_or(self.node.as_str(), |culprit| &culprit.node)),
             gpu: culprit.map_or(Some(self.gpu.as_str()), |culprit| culprit.gpu.as_deref()),
             owner: loss.and_then(|class| class.owner.as_deref()),
+            port: loss.and_then(ClassAnswer::port),
             mount: None,
         }
     }

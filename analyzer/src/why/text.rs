@@ -171,7 +171,7 @@ impl ClassAnswer {
     fn culprit(&self) -> Option<String> {
         let Culprit { node, gpu } = self.charged_to.as_ref()?;
         let Some(gpu) = gpu else {
-            return Some(port(node, self.cause.as_ref().and_then(|cause| cause.which.as_deref())));
+            return Some(port(node, self.port()));
         };
         let gpu = self.culprit_index.as_deref().unwrap_or_else(|| short(gpu));
         Some(format!("GPU {gpu} on {node}"))

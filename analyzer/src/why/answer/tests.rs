@@ -2,6 +2,7 @@ use super::super::text::Form;
 use super::*;
 use goodput_exposition::sample::{Labels, Sample};
 use goodput_exposition::{Format, Limits, parse};
+use goodput_verdict::CauseKind;
 
 const FORM: Form = Form { width: 100, is_verbose: false };
 
@@ -76,6 +77,24 @@ fn the_text_has_a_table_then_a_block_for_each_cause_and_all_of_it_when_asked() {
     for part in ["\nGPU 0 on n1  model unknown  GPU-a\n", "   50.0 %  productive: ", "; rule version "] {
         assert!(all.contains(part) && !text.contains(part), "{part:?} in\n{all}");
     }
+}
+
+#[test]
+fn the_port_that_was_waited_for_is_named_with_its_cause() {
+    let mut answer = asked();
+    let class = &mut answer.gpus[1].classes[0];
+    class.class = Class::NetworkSlow;
+    class.charged_to = Some(Culprit { node: "n2".into(), gpu: None });
+    class.cause = Some(Cause { kind: CauseKind::Link, which: Some("mlx5_4/1".into()) });
+    let text = answer.text(FORM);
+    for part in [
+        "\n  cause link: A port is down, or runs below the line rate of its peers.\n",
+        "; caused by port mlx5_4/1 of n2\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let all = answer.text(Form { is_verbose: true, ..FORM });
+    assert!(all.contains("\n           caused by port mlx5_4/1 of n2\n           cause link: A port is down"), "{all}");
 }
 
 /// The minute of GPU 0, on eight GPUs of one job.

@@ -13,8 +13,8 @@ use crate::columns::{self, Column, Stored, Value};
 use crate::parquet;
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Achieved, Advisory, Class, Counted, Culprit, Energy, Fault, Histogram, Instance, Interval, Kind, Latency, Memory,
-    Outlook, Risk, RollUp, Served, Standing,
+    Achieved, Advisory, Cause, CauseKind, Class, Counted, Culprit, Energy, Fault, Histogram, Instance, Interval, Kind,
+    Latency, Memory, Outlook, Risk, RollUp, Served, Standing,
 };
 
 /// Tables of verdicts.
@@ -30,6 +30,7 @@ fn intervals() -> [Interval; 2] {
         busy_signal: Some("gpu_busy".to_owned()),
         energy: Some(Energy { mj: 7, ms: HOUR, counted_ms: HOUR / 2 }),
         charged_to: Some(Culprit { node: "b".to_owned(), gpu: Some("GPU-2".to_owned()) }),
+        cause: Some(Cause { kind: CauseKind::Link, which: Some("mlx5_4/1".to_owned()) }),
         gpu_instance: Some(Instance { id: 9, profile: Some("1g.10gb".to_owned()) }),
         variance_ms2: Some(-3),
         ..interval("a", 1, Class::Straggler)

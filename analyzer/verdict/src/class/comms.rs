@@ -94,7 +94,7 @@ pub(super) const NETWORK_SLOW: ClassInfo = ClassInfo {
                      switch port at its other end. On RoCE the MTU has to be the same on the whole path, and the priority of \
                      the job lossless or marked (PFC or ECN) at the NIC and at the switch. A longer NCCL_IB_TIMEOUT only keeps \
                      a job alive.",
-            command: Some("mlxlink -d mlx5_4 -m -c   # ibstat mlx5_4, ethtool -S NETDEV; the port is in the evidence"),
+            command: Some("mlxlink -d DEVICE -m -c   # optics and error counters; ibstat DEVICE: state and rate"),
             restarts: "the jobs whose traffic takes the port",
             who: "an administrator",
             risk: "the node has one rail less while the cable is out",
