@@ -70,12 +70,24 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
     let alertmanager = Alertmanager::start(dir.path(), &config(&Webhook::start()?)?)?;
     let alert = |name: &str, instance: &str, uuid: &str| json!({"alertname": name, "instance": instance, "UUID": uuid});
     let oom = |name: &str, entity: &str| json!({"alertname": name, "instance": "up", "node": "a", "memory": "gpu", "entity": entity});
+    let port =
+        |name: &str, port: &str| json!({"alertname": name, "instance": "port", "device": "mlx5_0", "port": port});
     let held_back = [
         alert("GoodputGpuThermalThrottle", "lost", "GPU-0"),
         alert("GoodputGpuRecoveryAction", "driver", "GPU-0"),
+        alert("GoodputGpuNvlinkDown", "lost", "GPU-0"),
+        alert("GoodputGpuNvlinkDown", "driver", "GPU-0"),
+        alert("GoodputGpuNvlinkErrors", "nvlink", "GPU-0"),
+        port("GoodputRdmaPortSlow", "1"),
+        port("GoodputRdmaLinkFlapping", "1"),
+        port("GoodputRdmaLinkErrors", "1"),
+        port("GoodputRdmaTimeouts", "1"),
+        json!({"alertname": "GoodputRdmaPortDown", "instance": "down", "device": "mlx5_0", "port": "1"}),
+        json!({"alertname": "GoodputNfsNotAnswering", "instance": "down", "mount": "/data"}),
         json!({"alertname": "GoodputCollectorFailing", "instance": "down", "collector": "numa"}),
         json!({"alertname": "GoodputOwnerOomKilled", "instance": "down", "owner": "pod/a"}),
         json!({"alertname": "GoodputAnalyzerIngestStopped", "instance": "analyzer"}),
+        json!({"alertname": "GoodputNetworkSlow", "instance": "analyzer", "owner": "pod/a"}),
         json!({"alertname": "GoodputOomRisk", "instance": "analyzer", "node": "a", "memory": "host", "entity": "a"}),
         oom("GoodputOomRisk", "GPU-0"),
     ];
@@ -86,6 +98,12 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
         alert("GoodputGpuThermalThrottle", "other", "GPU-0"),
         json!({"alertname": "GoodputOwnerOomKilled", "instance": "lost", "owner": "pod/a"}),
         json!({"alertname": "GoodputGpuDriverDown", "instance": "driver"}),
+        alert("GoodputGpuNvlinkDown", "nvlink", "GPU-0"),
+        alert("GoodputGpuNvlinkErrors", "nvlink", "GPU-1"),
+        port("GoodputRdmaPortDown", "1"),
+        port("GoodputRdmaCountersFull", "1"),
+        port("GoodputRdmaLinkErrors", "2"),
+        json!({"alertname": "GoodputRdmaLinkFlapping", "instance": "port", "device": "eth0"}),
         json!({"alertname": "GoodputExporterDown", "instance": "down"}),
         json!({"alertname": "GoodputAnalyzerDown", "instance": "analyzer"}),
         oom("GoodputOomImminent", "GPU-0"),
