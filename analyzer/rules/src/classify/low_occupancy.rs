@@ -7,8 +7,11 @@ use super::work::per_busy;
 use super::{Advice, Cell, Class, Fact, Thresholds};
 use crate::signal::Signal;
 
-pub(super) const ADVISER: Adviser =
-    Adviser { advice: Advice::LowOccupancy, charged_as: &[Class::CollectiveWait, Class::LaunchBound], judge: advise };
+pub(super) const ADVISER: Adviser = Adviser {
+    advice: Advice::LowOccupancy,
+    charged_as: &[Class::CollectiveWait, Class::NetworkSlow, Class::LaunchBound],
+    judge: advise,
+};
 
 fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
     let active = per_busy(cell, Signal::SmActive, t).filter(|active| *active >= t.sm_effective_ratio)?;
