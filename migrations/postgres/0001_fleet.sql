@@ -20,7 +20,7 @@ CREATE TABLE intervals (
     energy_ms            BIGINT, -- GPU-milliseconds that these are known for
     energy_counted_ms    BIGINT, -- of these, by the board's energy counter
     charged_node         TEXT COLLATE "C", -- the node of the GPU or the port that caused it
-    charged_gpu          TEXT COLLATE "C", -- its UUID
+    charged_gpu          TEXT COLLATE "C", -- its UUID; NULL: it is no GPU
     gpu_instance         BIGINT, -- NVML's id of the GPU instance; NULL of the GPU itself
     gpu_instance_profile TEXT COLLATE "C",
     variance_ms2         BIGINT, -- variance of ms, in square milliseconds

@@ -68,6 +68,8 @@ struct Point {
     end_ms: TimeMs,
     /// The NUMA node; null unless there is one such signal per NUMA node.
     numa_node: Option<String>,
+    /// The RDMA port (`device/port`) or network interface; null unless there is one such signal per port.
+    port: Option<String>,
     /// Weighted by time; of a counter, its rate per second.
     mean: f64,
     /// The least.
@@ -185,9 +187,12 @@ fn points(series: &[Series], entity: &Entity, signal: Signal, range: &Range<Time
     let Some((node, tracks)) = found else { return Vec::new() };
     let mut points = Vec::new();
     for (index, cell) in node.cells.iter().enumerate() {
-        let numa = tracks.split(signal, index).map(|(node, reading)| (Some(node.to_owned()), reading));
+        let split = tracks.split(signal, index).map(|(of, reading)| (Some(of.to_owned()), reading));
         let whole = tracks.read(signal, index).map(|reading| (None, reading));
-        points.extend(numa.chain(whole).map(|(numa_node, reading)| point(cell, numa_node, reading)));
+        points.extend(split.chain(whole).map(|(of, reading)| {
+            let (port, numa_node) = if signal.is_by_port() { (of, None) } else { (None, of) };
+            Point { port, ..point(cell, numa_node, reading) }
+        }));
     }
     points
 }
@@ -202,7 +207,7 @@ fn tracks<'a>(node: &'a NodeFrame, entity: &Entity) -> Option<&'a Tracks> {
 
 fn point(cell: &Range<TimeMs>, numa_node: Option<String>, reading: &Reading) -> Point {
     let Reading { mean, min, max, covered_ms, samples, coarse, .. } = *reading;
-    Point { start_ms: cell.start, end_ms: cell.end, numa_node, mean, min, max, covered_ms, samples, coarse }
+    Point { start_ms: cell.start, end_ms: cell.end, numa_node, port: None, mean, min, max, covered_ms, samples, coarse }
 }
 
 #[cfg(test)]

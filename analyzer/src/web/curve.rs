@@ -42,8 +42,8 @@ pub(super) struct Chart {
 
 /// A curve and the band of what was lowest and highest within each cell.
 pub(super) struct Line {
-    /// The NUMA node, where the signal is one per NUMA node.
-    pub(super) numa_node: Option<String>,
+    /// The NUMA node, port or interface, where the signal is one per part.
+    pub(super) of: Option<String>,
     pub(super) mean: String,
     pub(super) band: String,
 }
@@ -51,7 +51,7 @@ pub(super) struct Line {
 /// A value in a cell: mean, lowest and highest.
 type Level = [f64; 3];
 
-/// A signal in the cells; several where it is one per NUMA node.
+/// A signal in the cells; several where it is one per NUMA node, port or interface.
 struct Curve {
     signal: Signal,
     levels: Vec<(Option<String>, Vec<Option<Level>>)>,
@@ -171,8 +171,9 @@ fn chart(
     let known = || curve.levels.iter().flat_map(|(_, levels)| levels).flatten();
     let highest = known().map(|[.., max]| *max).chain(threshold).fold(0.0, f64::max);
     let scale = Scale { range: range.clone(), top: if highest > 0.0 { highest * HEADROOM } else { 1.0 } };
-    let line = |(node, levels): &(Option<String>, Vec<Option<Level>>)| Line {
-        numa_node: node.clone(),
+    let kind = if curve.signal.is_by_port() { "Port" } else { "NUMA node" };
+    let line = |(of, levels): &(Option<String>, Vec<Option<Level>>)| Line {
+        of: of.as_ref().map(|of| format!("{kind} {of}")),
         mean: scale.mean(cells, levels),
         band: scale.band(cells, levels),
     };

@@ -46,7 +46,7 @@ causes! {
     RdmaUnused "rdma_unused" "The exchange goes over TCP while the RDMA ports are idle.",
     RailUnused "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle.",
     Errors "errors" "A port loses packets: it times out, sends again, or its link comes and goes.",
-    Congested "congested" "The network holds ports back: pause, congestion notices, or a port at its line rate.",
+    Congested "congested" "Switches ask a network interface to pause.",
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ pub struct Interval {
     /// What the time went into.
     pub class: Class,
     /// Who caused it, where that is another GPU or a port of a node: the time stays on this GPU's row and is only said to be
-    /// caused there. Null where nobody else did.
+    /// caused there. Null where no other did.
     #[serde(default)]
     pub charged_to: Option<Culprit>,
     /// Why, where the class has several causes. Null elsewhere, and in verdicts of earlier releases.

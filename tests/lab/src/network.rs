@@ -6,7 +6,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Network {
-    /// The node whose first port is not as the others.
+    /// The node whose first port is not as the others; `all` are all nodes.
     pub at: String,
     /// RDMA ports of each node.
     pub rails: usize,

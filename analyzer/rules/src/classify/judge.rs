@@ -195,9 +195,9 @@ impl Run {
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
         straggler::charge(&mut booked, t);
-        network::charge(&mut booked, sources, &window, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
+        network::charge(&mut booked, sources, &window, t);
         let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
         for (node, finished) in &finished {
             finished.as_ref().err().into_iter().for_each(|reason| failed.add(node, reason));

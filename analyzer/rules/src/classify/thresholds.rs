@@ -374,7 +374,7 @@ thresholds! {
         "A GPU that waits in collectives for less than this share of a cell did not wait for the network.",
         from "TraceML: waiting is looked at from 10 % of the step";
     network_clean_cells = 3.0 "cells" in 1.0..=60.0,
-        "So many cells of a run without evidence of a slow network must be around, for what its bytes take on a sound one.",
+        "Cells of a run without evidence of a slow network that are needed to tell what its bytes take on a sound one.",
         from "own choice: as deep_cells";
     tcp_exchange_bytes = 1e8 "bytes per second" in 1e6..=1e12,
         "Bytes that a node sends and receives alike, from which they are an exchange between GPUs.",

@@ -17,7 +17,7 @@ type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
 
 type Track = Vec<Option<Reading>>;
 
-/// A signal, and the NUMA node, port or interface where it is one per such.
+/// A signal, and the NUMA node, port or interface where it is one per part.
 type Key = (Signal, Option<Box<str>>);
 
 /// Readings per signal and cell.

@@ -261,12 +261,10 @@ signals! {
     PortReceived "port_received" Node Counter "bytes per second" up to 1e19,
     /// Data that an RDMA port sent.
     PortSent "port_sent" Node Counter "bytes per second" up to 1e19,
-    /// Times that an RDMA port waited for an acknowledgement in vain.
+    /// Times that an RDMA port waited for an acknowledgement and got none.
     PortTimeouts "port_timeouts" Node Counter "timeouts per second" up to 1e15,
     /// Times that an RDMA port was asked to send again, or did so of its own.
     PortRetransmits "port_retransmits" Node Counter "retransmissions per second" up to 1e15,
-    /// Notices of congestion that an RDMA port sent or got.
-    PortCongestion "port_congestion" Node Counter "notices per second" up to 1e15,
     /// Times that the link of an RDMA port went down or recovered from errors; the counter stops at 255.
     PortLinkChanges "port_link_changes" Node Counter "changes per second" up to 254.0,
     /// Ticks in which an RDMA port was held back; where the counter has 32 bits it stops at the last of them.
@@ -275,7 +273,7 @@ signals! {
     InterfaceReceived "interface_received" Node Counter "bytes per second" up to 1e19,
     /// Data that a network interface sent; RDMA goes past it.
     InterfaceSent "interface_sent" Node Counter "bytes per second" up to 1e19,
-    /// Time in which a network interface sent nothing of a priority because its peer asked it to pause.
+    /// Time in which a network interface sent nothing of one priority because its peer asked it to pause.
     InterfacePause "interface_pause" Node Counter "seconds per second" up to 1e11,
     /// Data that the node read from network file systems.
     NodeNfsRead "node_nfs_read" Node Counter "bytes per second" up to 1e19,
@@ -438,6 +436,26 @@ impl Signal {
                     | S::ServerPrefillTokens
                     | S::ServerFirstTokens
             )
+    }
+
+    /// Is it one per RDMA port or network interface?
+    #[must_use]
+    pub fn is_by_port(self) -> bool {
+        use Signal as S;
+        matches!(
+            self,
+            S::PortActive
+                | S::PortSpeed
+                | S::PortReceived
+                | S::PortSent
+                | S::PortTimeouts
+                | S::PortRetransmits
+                | S::PortLinkChanges
+                | S::PortWait
+                | S::InterfaceReceived
+                | S::InterfaceSent
+                | S::InterfacePause
+        )
     }
 
     /// Does the report count it, and no rule use it?

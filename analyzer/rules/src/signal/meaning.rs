@@ -33,7 +33,7 @@ pub struct Meaning<'a> {
     /// Values of the labels (CPU, disk) over which series of one metric and target are summed. Series that agree in
     /// the part too tell the same thing, and one of them is taken.
     pub part: Vec<&'a str>,
-    /// The NUMA node, RDMA port (`device/port`) or network interface that it is about, where the signal is one per such.
+    /// The NUMA node, RDMA port (`device/port`) or network interface that it is about, where the signal is one per part.
     /// These are never summed.
     pub split: Option<Cow<'a, str>>,
     /// The name of the node that it is from, where a label says so.
@@ -74,6 +74,9 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
         Split::Whole => (None, labels.get("node")),
         Split::Port => (Some(format!("{}/{}", labels.get("device")?, labels.get("port")?).into()), labels.get("node")),
         Split::Interface => (Some(labels.get("device")?.into()), labels.get("node")),
+        Split::Priority => {
+            (Some(format!("{}/{}", labels.get("device")?, priority(labels)?).into()), labels.get("node"))
+        }
     };
     Some(Meaning { signal: row.signal, entity, part, split, node, scale: row.scale, rank })
 }
@@ -83,6 +86,12 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
 fn numa_labels(labels: &Labels) -> Option<(Option<Cow<'_, str>>, Option<&str>)> {
     let node = labels.get("node")?;
     Some(labels.get("exported_node").map_or((Some(node.into()), None), |own| (Some(own.into()), Some(node))))
+}
+
+/// The priority that a series of pauses is about: a label, or the digit behind `prio` in the metric's name.
+fn priority(labels: &Labels) -> Option<&str> {
+    let in_name = || labels.metric().split_once("prio").and_then(|(_, behind)| behind.get(..1));
+    labels.get("priority").or_else(in_name)
 }
 
 /// What an instance has no reading of its own of is the GPU's, which dcgm-exporter repeats for every instance.

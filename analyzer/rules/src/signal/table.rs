@@ -27,6 +27,8 @@ pub(super) enum Split {
     Port,
     /// Physical network interfaces: the label `device`.
     Interface,
+    /// Priorities of these: the label `priority`, else the digit that the metric's name has.
+    Priority,
 }
 
 /// A metric, the label value under which it means the signal, and how to read it.
@@ -54,7 +56,8 @@ impl Row {
             && !self.but_for.is_some_and(has)
             && self.whole.and_then(|name| labels.get(name)).is_none_or(str::is_empty)
             && (!self.of_container || is_of_a_container(labels))
-            && (self.split != Split::Interface || labels.get("device").is_some_and(is_physical))
+            && (!matches!(self.split, Split::Interface | Split::Priority)
+                || labels.get("device").is_some_and(is_physical))
     }
 
     /// The row holds only for series whose label has the value.
@@ -195,11 +198,11 @@ const fn interface(metric: &'static str, signal: Signal) -> Row {
 
 /// Time of pause as mlx5's driver counts it, in microseconds, and ethtool names it.
 const fn pause(metric: &'static str) -> Row {
-    interface(metric, Signal::InterfacePause).times(1e-6).summed_with(PAUSES)
+    interface(metric, Signal::InterfacePause).times(1e-6).by(Split::Priority)
 }
 
-/// Is it the name that Linux or systemd gives a physical interface? node_exporter tells of bridges and of pods' interfaces
-/// too, whose traffic the physical one carries once more (systemd.net-naming-scheme(7); `eni` of AWS is a pod's).
+/// Is it the name that Linux or systemd gives a physical interface? node_exporter also has bridges and pods' interfaces,
+/// whose traffic the physical one carries once more (systemd.net-naming-scheme(7); `eni` of AWS is a pod's).
 fn is_physical(device: &str) -> bool {
     !device.contains(['.', ':', '@'])
         && ["eth", "eno", "enp", "ens", "enx", "enP", "ib", "hsn"].iter().any(|prefix| device.starts_with(prefix))
@@ -221,9 +224,7 @@ fn is_of_a_container(labels: &Labels) -> bool {
 const NODE_CPU: &str = "node_cpu_seconds_total";
 const TIMEOUTS: &str = "node_infiniband_local_ack_timeout_errors_total";
 const RETRANSMITS: &str = "node_infiniband_packet_sequence_errors_total";
-const CONGESTION: &str = "node_infiniband_np_cnp_packets_sent_total";
 const LINK_CHANGES: &str = "node_infiniband_link_downed_total";
-const PAUSES: &str = "node_ethtool_received_prio0_pause_duration";
 /// State of an active port, of the numbers 1 to 4 that the kernel gives the states.
 const ACTIVE: f64 = 4.0;
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
@@ -428,19 +429,6 @@ static ROWS: &[Row] = &[
     infiniband(RETRANSMITS, RETRANSMITS, Signal::PortRetransmits),
     infiniband("node_infiniband_implied_nak_seq_errors_total", RETRANSMITS, Signal::PortRetransmits),
     infiniband("node_infiniband_roce_adp_retransmits_total", RETRANSMITS, Signal::PortRetransmits),
-    transport("np_cnp_sent", Signal::PortCongestion),
-    transport("rp_cnp_handled", Signal::PortCongestion),
-    transport("np_ecn_marked_roce_packets", Signal::PortCongestion),
-    transport("roce_slow_restart", Signal::PortCongestion),
-    transport("tx_cnp_pkts", Signal::PortCongestion),
-    transport("rx_cnp_pkts", Signal::PortCongestion),
-    transport("impaired_remote_conn_events", Signal::PortCongestion),
-    transport("tx_rdma_cnp_pkts", Signal::PortCongestion),
-    transport("rx_rdma_cnp_pkts", Signal::PortCongestion),
-    infiniband(CONGESTION, CONGESTION, Signal::PortCongestion),
-    infiniband("node_infiniband_rp_cnp_packets_handled_total", CONGESTION, Signal::PortCongestion),
-    infiniband("node_infiniband_np_ecn_marked_roce_packets_received_total", CONGESTION, Signal::PortCongestion),
-    infiniband("node_infiniband_roce_slow_restart_used_total", CONGESTION, Signal::PortCongestion),
     port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_downed").sum_over(&["kind"]),
     port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_error_recovery").sum_over(&["kind"]),
     infiniband(LINK_CHANGES, LINK_CHANGES, Signal::PortLinkChanges),
@@ -453,8 +441,8 @@ static ROWS: &[Row] = &[
     interface("node_network_transmit_bytes_total", Signal::InterfaceSent),
     interface("goodput_network_pause_seconds_total", Signal::InterfacePause)
         .only("direction", "received")
-        .sum_over(&["direction", "priority"]),
-    pause(PAUSES),
+        .by(Split::Priority),
+    pause("node_ethtool_received_prio0_pause_duration"),
     pause("node_ethtool_received_prio1_pause_duration"),
     pause("node_ethtool_received_prio2_pause_duration"),
     pause("node_ethtool_received_prio3_pause_duration"),
@@ -568,6 +556,7 @@ pub(super) fn examples() -> Vec<(Signal, f64, Labels)> {
             Split::NumaNode => all.push(("node", numa)),
             Split::Port => all.extend([("device", "mlx5_0"), ("port", "1")]),
             Split::Interface => all.push(("device", "eth0")),
+            Split::Priority => all.extend([("device", "eth0"), ("priority", "3")]),
         }
         (row.signal, row.scale, Labels::new(all))
     };

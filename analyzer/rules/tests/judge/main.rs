@@ -12,6 +12,7 @@ mod identity;
 mod ledger;
 mod long_start;
 mod mig;
+mod network;
 mod phases;
 mod placement;
 mod recorded;

@@ -119,8 +119,7 @@ pub(super) const NETWORK_SLOW: ClassInfo = ClassInfo {
             source: "NCCL documentation, NCCL_IB_HCA",
         },
         Remedy {
-            action: "congested: place the job on fewer leaf switches, or spread its connections over more paths. Where a port \
-                     is at its line rate, exchange fewer bytes: accumulate gradients, or shard within the node.",
+            action: "congested: place the job on fewer leaf switches, or spread its connections over more paths.",
             command: Some("NCCL_IB_QPS_PER_CONNECTION=4   # needs a switch whose hash takes in the queue pair"),
             restarts: "the job",
             who: "the job's owner",

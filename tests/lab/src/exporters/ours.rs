@@ -106,7 +106,7 @@ impl Recorder {
     fn network(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
         let (Some(phase), carried) = (&view.phase.network, &view.machine.counters.network) else { return };
         for rail in 0..phase.rails.min(MOST_RAILS) {
-            let is_odd = phase.at == self.node && rail == 0;
+            let is_odd = (phase.at == self.node || phase.at == "all") && rail == 0;
             let (device, is_up) = (format!("mlx5_{rail}"), !(is_odd && phase.down));
             let port = [("device", device.as_str()), ("port", "1")];
             let mut tell = |row: &Metric, value| push(samples, row, target, &port, value);

@@ -26,6 +26,8 @@ pub const NETWORK_SIGNALS: &[Signal] = &[
     Signal::PortRetransmits,
     Signal::PortLinkChanges,
     Signal::InterfacePause,
+    Signal::NodeNfsRead,
+    Signal::NodeNfsWritten,
     Signal::InterfaceReceived,
     Signal::InterfaceSent,
     Signal::GpuUtilization,
@@ -39,44 +41,36 @@ pub const NETWORK_SIGNALS: &[Signal] = &[
     Signal::JobController,
 ];
 
-/// Bytes per second that each node of the run exchanged, by its name: the median of the cells before the window without
-/// evidence, where there are several.
-pub(super) fn rates(
-    sources: &[Source<'_>],
-    run: &Run,
-    gpus: &BTreeSet<&str>,
-    window: &Range<TimeMs>,
-    t: &Thresholds,
-) -> BTreeMap<String, f64> {
+/// The hours before the window, of the nodes with these GPUs.
+pub(super) fn nodes(sources: &[Source<'_>], gpus: &BTreeSet<&str>, window: &Range<TimeMs>) -> Vec<Node> {
     let is_wanted = |source: &&Source<'_>| {
-        let of_run = match source.meaning.entity {
+        let is_there = match source.meaning.entity {
             Entity::Gpu(uuid) => gpus.contains(uuid),
             Entity::MigInstance(..) => false,
             _ => true,
         };
-        of_run && NETWORK_SIGNALS.contains(&source.meaning.signal)
+        is_there && NETWORK_SIGNALS.contains(&source.meaning.signal)
     };
-    let Framed { nodes, .. } = frame::frames(sources.iter().filter(is_wanted), window, REACH_MS);
-    let nodes: Vec<Node> = nodes.into_iter().map(Node::from).collect();
-    let sides = nodes.iter().map(|node| (node, node.gpus.len())).collect();
-    let Some(exchange) = Exchange::between(sides) else { return BTreeMap::new() };
-    let before = 0..exchange.body().start;
-    let clean = before.filter(|cell| evidence::told(&exchange, *cell, t).is_empty());
+    let range = window.start - REACH_MS..window.start;
+    let Framed { nodes, .. } = frame::frames(sources.iter().filter(is_wanted), &range, 0);
+    nodes.into_iter().map(Node::from).collect()
+}
+
+/// Bytes per second that each node of the run exchanged, by its name: the median of the cells without evidence, where there
+/// are several.
+pub(super) fn rates(nodes: &[Node], run: &Run, names: &BTreeSet<&str>, t: &Thresholds) -> BTreeMap<String, f64> {
+    let is_its = |node: &&Node| node.cluster == run.cluster() && names.contains(node.node.as_str());
+    let Some(exchange) = Exchange::between(run, nodes.iter().filter(is_its).collect()) else { return BTreeMap::new() };
+    let clean = exchange.body().filter(|cell| evidence::told(&exchange, *cell, t).is_empty());
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for cell in clean {
-        for (_, side, index) in exchange.at(cell).filter(|(_, side, index)| holds_all(side.node, run, *index)) {
+        for (_, side, index) in exchange.at(cell) {
             let bytes = side.exchanged(index).filter(|bytes| *bytes >= t.exchange_bytes);
             rates.entry(side.node.node.clone()).or_default().extend(bytes);
         }
     }
     rates.retain(|_, rates| rates.len() as f64 >= t.network_clean_cells);
     rates.into_iter().map(|(node, mut rates)| (node, median(&mut rates))).collect()
-}
-
-/// Does the run hold all of these GPUs of the node?
-fn holds_all(node: &Node, run: &Run, index: usize) -> bool {
-    let is_its = |owner: Option<&str>| owner.is_some_and(|owner| Run::of(node, owner) == *run);
-    node.gpus.iter().all(|gpu| is_its(gpu.main_owner(index)))
 }
 
 fn median(values: &mut [f64]) -> f64 {

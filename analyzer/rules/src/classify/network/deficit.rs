@@ -25,8 +25,10 @@ pub(super) struct Deficit<'r, 'a> {
     side: usize,
     /// Bytes per second that its node exchanged hours ago, while the network was sound; `None` is not known.
     before: Option<f64>,
+    /// How long the GPU of the run waited that waited least, cell by cell.
+    least: &'r [Option<f64>],
     /// How long it waited in cells outside the window, as far as that was asked.
-    around: HashMap<usize, Option<f64>>,
+    around: HashMap<(usize, bool), Option<f64>>,
 }
 
 /// What the network took of a cell.
@@ -46,17 +48,19 @@ impl<'r, 'a> Deficit<'r, 'a> {
         run: &'r Exchange<'a>,
         told: &'r [Vec<Evidence>],
         before: &BTreeMap<String, f64>,
+        least: &'r [Option<f64>],
     ) -> Option<Self> {
         let node = booked[member.gpu].course.node;
         let (side, before) = (run.side_of(node)?, before.get(&node.node).copied());
-        Some(Self { member, booked, run, told, side, before, around: HashMap::new() })
+        Some(Self { member, booked, run, told, side, before, least, around: HashMap::new() })
     }
 
     /// What the network took of the cell; `None` where that is nothing.
     pub(super) fn lost(&mut self, index: usize, cell: usize, found: &Evidence, t: &Thresholds) -> Option<Lost> {
         let waits = self.waited(index, found.kind, t)?;
-        let usual = self.usual(index, t);
-        if usual.is_none() || waits < t.network_wait_ratio {
+        let usual = self.usual(index, found.kind, t);
+        // Waiting that lasts looks like the norm before there is nothing left to compare with.
+        if usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio {
             let lost = self.slower(index, waits, found, t);
             if lost.is_some() {
                 return lost;
@@ -70,7 +74,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
             (None, _) => return None,
         };
         // A rank that waits least is late, and no network: the others wait for it.
-        let least = self.least_waiting(cell, found.kind).unwrap_or(waits);
+        let least = self.least[cell].unwrap_or(waits);
         let late = if waits - least >= t.straggler_ratio { waits - least } else { 0.0 };
         let share = bound.min(waits - late - found.stays);
         let floor = if found.kind == CauseKind::Errors { t.network_wait_ratio } else { t.claim_floor };
@@ -105,14 +109,12 @@ impl<'r, 'a> Deficit<'r, 'a> {
     }
 
     /// What the bytes of the cell take on a sound network.
-    fn usual(&mut self, index: usize, t: &Thresholds) -> Option<f64> {
+    fn usual(&mut self, index: usize, kind: CauseKind, t: &Thresholds) -> Option<f64> {
         let mut around: Vec<(usize, f64)> = self.clean(index, t).collect();
         // A run changes what it does: the nearest say most of the cell.
         around.sort_by_key(|(other, _)| other.abs_diff(index));
-        around.truncate(NEAREST);
-        let waited =
-            around.into_iter().filter_map(|(other, bytes)| Some(self.waited(other, CauseKind::Errors, t)? / bytes));
-        let mut clean: Vec<f64> = waited.collect();
+        let waited = around.into_iter().filter_map(|(other, bytes)| Some(self.waited(other, kind, t)? / bytes));
+        let mut clean: Vec<f64> = waited.take(NEAREST).collect();
         if (clean.len() as f64) < t.network_clean_cells {
             return None;
         }
@@ -130,26 +132,35 @@ impl<'r, 'a> Deficit<'r, 'a> {
                 is_waiting(class, kind)
             });
         }
-        *self.around.entry(index).or_insert_with(|| {
+        *self.around.entry((index, is_state(kind))).or_insert_with(|| {
             let parts = book_cell(&own.course, index, t).ok()?;
             share(&parts, self.member.owner, own, index, |class| is_waiting(class, kind))
         })
-    }
-
-    /// How long the GPU of the run waits that waits least.
-    fn least_waiting(&self, cell: usize, kind: CauseKind) -> Option<f64> {
-        let of = |other: &Booked<'_>| {
-            self.run.side_of(other.course.node)?;
-            let index = self.run.index_at(other.course.node, cell)?;
-            let n = index.checked_sub(other.course.node.body.start)?;
-            share(other.cells.get(n)?, self.member.owner, other, index, |class| is_waiting(class, kind))
-        };
-        self.booked.iter().filter_map(of).reduce(f64::min)
     }
 }
 
 fn ratio(signal: &'static str, value: f64, threshold: f64) -> Fact {
     Fact { signal, unit: "ratio", value, threshold }
+}
+
+/// How long the GPU of the run waited that waited least, in each cell of the window with evidence.
+pub(super) fn least(
+    members: &[Member<'_>],
+    booked: &[Booked<'_>],
+    run: &Exchange<'_>,
+    told: &[Vec<Evidence>],
+) -> Vec<Option<f64>> {
+    let of = |member: &Member<'_>, cell: usize, kind: CauseKind| {
+        let own = &booked[member.gpu];
+        let index = run.index_at(own.course.node, cell)?;
+        let parts = own.cells.get(index.checked_sub(own.course.node.body.start)?)?;
+        share(parts, member.owner, own, index, |class| is_waiting(class, kind))
+    };
+    let least = |(cell, found): (usize, &Vec<Evidence>)| {
+        let kind = found.first()?.kind;
+        members.iter().filter_map(|member| of(member, cell, kind)).reduce(f64::min)
+    };
+    told.iter().enumerate().map(least).collect()
 }
 
 /// May the network be what is waited for? The time that it waited for one rank is waiting too.

@@ -1,7 +1,5 @@
 //! What ports show of a slow network in a cell, of any node of the run.
 
-use std::cmp::Ordering;
-
 use super::super::{CauseKind, Fact, Thresholds};
 use super::exchange::{Exchange, Side};
 use super::ports::Port;
@@ -24,9 +22,6 @@ pub(super) struct Evidence {
 /// Share of a line rate that an exchange reaches at least on a sound link, below which bounds by bytes stay above the
 /// truth (own simulations with links that reach 0.9).
 const EFFICIENCY: f64 = 0.8;
-/// Ports of one rate are told apart by their driver's rounding.
-const SAME_RATE: f64 = 0.99;
-
 /// Is it a state of ports, which lasts, and not a count of events?
 pub(super) fn is_state(kind: CauseKind) -> bool {
     matches!(kind, CauseKind::Link | CauseKind::RdmaUnused | CauseKind::RailUnused)
@@ -36,7 +31,7 @@ pub(super) fn is_state(kind: CauseKind) -> bool {
 pub(super) fn told(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Vec<Evidence> {
     let Some(rate) = common_rate(run, cell) else { return Vec::new() };
     let all = [
-        slow_links(run, cell, rate),
+        slow_links(run, cell, rate, t),
         rdma_unused(run, cell, t),
         rails_unused(run, cell, rate, t),
         errors(run, cell, t),
@@ -54,7 +49,7 @@ pub(super) fn named(run: &Exchange<'_>, told: &[Vec<Evidence>], t: &Thresholds) 
             CauseKind::Errors => most_events(run, told, cell, t),
             _ => only(&found.at),
         }?;
-        let port = (found.kind == CauseKind::Congested).then(|| port_of(run, side, cell, &which)).flatten();
+        let port = (found.kind == CauseKind::Congested).then(|| port_of(run, side, cell)).flatten();
         Some((side, port.unwrap_or(which)))
     };
     (0..told.len()).map(one).collect()
@@ -70,26 +65,28 @@ fn only(at: &[(usize, String, f64)]) -> Option<(usize, String)> {
 /// The rate that most active ports of the run have.
 fn common_rate(run: &Exchange<'_>, cell: usize) -> Option<f64> {
     let ports = run.at(cell).flat_map(|(_, side, index)| side.ports.rdma.values().map(move |cells| cells[index]));
-    let mut rates: Vec<f64> = ports.filter_map(|port| port.speed).collect();
+    let active = ports.filter(|port| port.is_active != Some(false));
+    let mut rates: Vec<f64> = active.filter_map(|port| port.speed).collect();
     rates.sort_by(f64::total_cmp);
-    let count = |rate: &f64| rates.iter().filter(|other| *other == rate).count();
-    rates.iter().max_by(|a, b| count(a).cmp(&count(b)).then(a.total_cmp(b))).copied()
+    let alike = rates.chunk_by(|a, b| a == b).max_by_key(|alike| alike.len())?;
+    alike.first().copied()
 }
 
 /// Ports below the rate of their peers, or down while these are up.
-fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64) -> Option<Evidence> {
+fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Option<Evidence> {
     let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
     for (n, side, index) in run.at(cell) {
         for (name, cells) in &side.ports.rdma {
             let port = cells[index];
-            if port.is_active == Some(false) && is_up_elsewhere(run, cell, n, name, cells) {
+            if port.is_active == Some(false) && is_up_elsewhere(run, cell, n, name, rate) {
                 let share = without(side, index, rate);
                 bound = bound.max(share);
                 at.push((n, (*name).to_owned(), share));
                 facts.push(Fact { signal: "ports that are down", unit: "ports", value: 1.0, threshold: 0.0 });
             }
-            let Some(speed) = port.speed.filter(|speed| *speed < rate * SAME_RATE) else { continue };
-            if was_faster(cells, rate) || is_alone(run, cell, n, name, rate) {
+            let is_up = port.is_active != Some(false);
+            let Some(speed) = port.speed.filter(|_| is_up && !port.has_rate(rate)) else { continue };
+            if cells.iter().any(|port| port.has_rate(rate)) || is_alone(run, cell, n, name, rate) {
                 let share = port.bytes().unwrap_or(0.0) / (EFFICIENCY * speed) * (1.0 - speed / rate);
                 bound = bound.max(share);
                 at.push((n, (*name).to_owned(), share));
@@ -98,7 +95,7 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64) -> Option<Evidence> {
         }
     }
     facts.truncate(1);
-    (bound > 0.0).then_some(Evidence {
+    (bound >= t.claim_floor).then_some(Evidence {
         kind: CauseKind::Link,
         bound: Some(bound),
         stays: 0.0,
@@ -108,33 +105,37 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64) -> Option<Evidence> {
     })
 }
 
-/// Had the port the rate at some time that is looked at?
-fn was_faster(cells: &[Port], rate: f64) -> bool {
-    cells.iter().any(|port| port.speed.is_some_and(|speed| speed >= rate * SAME_RATE))
-}
-
-/// Have other ports of its node the rate, and the port of its name on most other nodes? A port that is slower on all of them
-/// is made so.
+/// Have other ports of its node the rate, and the port of its name on most other nodes? A port that is slower on another node
+/// too, or a node that has the same rates as another, is made so.
 fn is_alone(run: &Exchange<'_>, cell: usize, own: usize, name: &str, rate: f64) -> bool {
-    let is_fast = |port: &Port| port.speed.is_some_and(|speed| speed >= rate * SAME_RATE);
-    let (mut beside, mut fast, mut slow) = (false, 0, 0);
-    for (n, side, index) in run.at(cell) {
-        if n == own {
-            beside = side.ports.rdma.values().any(|cells| is_fast(&cells[index]));
-        } else if let Some(cells) = side.ports.rdma.get(name) {
-            fast += usize::from(is_fast(&cells[index]));
-            slow += usize::from(cells[index].speed.is_some() && !is_fast(&cells[index]));
+    let Some((_, side, index)) = run.at(cell).find(|(n, ..)| *n == own) else { return false };
+    let (own_rates, mut fast, mut slow) = (rates(side, index), 0, 0);
+    for (_, other, index) in run.at(cell).filter(|(n, ..)| *n != own) {
+        let Some(port) = other.ports.rdma.get(name).map(|cells| cells[index]) else { continue };
+        if rates(other, index) == own_rates {
+            return false;
         }
+        fast += usize::from(port.has_rate(rate));
+        slow += usize::from(port.speed.is_some() && !port.has_rate(rate));
     }
-    beside && fast > slow
+    side.ports.rdma.values().any(|cells| cells[index].has_rate(rate)) && fast > slow
 }
 
-/// Was it up at some time that is looked at, or is the port of its name up on most other nodes?
-fn is_up_elsewhere(run: &Exchange<'_>, cell: usize, own: usize, name: &str, cells: &[Port]) -> bool {
+/// The line rates of a node's ports, in order.
+fn rates(side: &Side<'_>, index: usize) -> Vec<f64> {
+    let mut rates: Vec<f64> = side.ports.rdma.values().filter_map(|cells| cells[index].speed).collect();
+    rates.sort_by(f64::total_cmp);
+    rates
+}
+
+/// Was it up at some time that is looked at, or is the port of its name up on most other nodes, at the rate that most have?
+fn is_up_elsewhere(run: &Exchange<'_>, cell: usize, own: usize, name: &str, rate: f64) -> bool {
+    let is_rail = |port: &Port| port.is_active == Some(true) && port.speed.is_none_or(|_| port.has_rate(rate));
+    let ports = |n: usize| run.sides[n].ports.rdma.get(name);
     let others = run.at(cell).filter(|(n, ..)| *n != own);
-    let states: Vec<bool> = others.filter_map(|(_, side, index)| side.ports.rdma.get(name)?[index].is_active).collect();
-    let up = states.iter().filter(|is_up| **is_up).count();
-    cells.iter().any(|port| port.is_active == Some(true)) || 2 * up > states.len()
+    let known: Vec<bool> = others.filter_map(|(n, _, index)| Some(is_rail(&ports(n)?[index]))).collect();
+    let up = known.iter().filter(|is_up| **is_up).count();
+    ports(own).is_some_and(|cells| cells.iter().any(is_rail)) || 2 * up > known.len()
 }
 
 /// What fewer ports cost at most: the bytes take the ports that are left, where they would have taken all.
@@ -186,7 +187,7 @@ fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Eviden
 fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Option<Evidence> {
     let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
     for (n, side, index) in run.at(cell) {
-        let is_rail = |port: &Port| port.is_active == Some(true) && port.speed.is_some_and(|s| s >= rate * SAME_RATE);
+        let is_rail = |port: &Port| port.is_active == Some(true) && port.has_rate(rate);
         let rails: Vec<f64> = side
             .ports
             .rdma
@@ -197,7 +198,7 @@ fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> O
             .collect();
         let most = rails.iter().copied().fold(0.0, f64::max);
         let carry = rails.iter().filter(|bytes| **bytes >= t.rail_idle_ratio * most).count();
-        if most < t.tcp_exchange_bytes || carry == rails.len() || carry >= side.gpus {
+        if most < t.tcp_exchange_bytes || carry == rails.len() || carry >= side.gpus(index) {
             continue;
         }
         let share = self::rails(side, index, rate, carry as f64, rails.len() as f64);
@@ -208,7 +209,7 @@ fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> O
     }
     facts.truncate(1);
     at.clear();
-    (bound > 0.0).then_some(Evidence {
+    (bound >= t.claim_floor).then_some(Evidence {
         kind: CauseKind::RailUnused,
         bound: Some(bound),
         stays: 0.0,
@@ -246,46 +247,57 @@ fn events(port: &Port) -> f64 {
 
 /// The port that has by far the most errors around, and had some in the cell.
 fn most_events(run: &Exchange<'_>, told: &[Vec<Evidence>], cell: usize, t: &Thresholds) -> Option<(usize, String)> {
-    let around = run.node(0).around(cell, t.around_seconds);
     let mut sums: Vec<(usize, &str, f64)> = Vec::new();
     for (n, side) in run.sides.iter().enumerate() {
+        let Some(index) = run.index_at(side.node, cell) else { continue };
         for (name, cells) in &side.ports.rdma {
-            let counted = around.clone().filter_map(|cell| cells.get(cell));
-            sums.push((n, name, counted.map(events).sum()));
+            sums.push((n, name, cells[side.node.around(index, t.around_seconds)].iter().map(events).sum()));
         }
     }
-    sums.sort_by(|a, b| b.2.total_cmp(&a.2).then(Ordering::Equal));
+    sums.sort_by(|a, b| b.2.total_cmp(&a.2));
     let (side, name, most) = *sums.first()?;
     let next = sums.get(1).map_or(0.0, |(.., count)| *count);
     let is_here = told[cell].iter().any(|found| found.at.iter().any(|(n, which, _)| *n == side && which == name));
     (is_here && most >= t.port_errors_ratio * next).then(|| (side, name.to_owned()))
 }
 
-/// Interfaces whose peers asked them to send nothing.
+/// Interfaces whose peers asked them to send nothing. One that carries much itself may have paused for storage; what goes over
+/// RDMA is not counted by it.
 fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
     let mut at = Vec::new();
     for (n, side, index) in run.at(cell) {
-        let interfaces = side.ports.interfaces.iter().filter_map(|(name, cells)| Some((name, cells[index].paused?)));
-        let held = interfaces.filter(|(_, share)| *share >= t.pause_ratio);
-        at.extend(held.map(|(name, share)| (n, (*name).to_owned(), share)));
+        for (name, cells) in &side.ports.interfaces {
+            let interface = cells[index];
+            let own = interface.sent.into_iter().chain(interface.received).fold(0.0, f64::max);
+            let held = interface.paused.filter(|share| *share >= t.pause_ratio && own < t.tcp_exchange_bytes);
+            at.extend(held.map(|share| (n, (*name).to_owned(), share)));
+        }
     }
     let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
     let facts = vec![Fact::of(Signal::InterfacePause, most, t.pause_ratio)];
     Some(Evidence { kind: CauseKind::Congested, bound: Some(most), stays: 0.0, is_counted: true, at, facts })
 }
 
-/// The RDMA port of an interface that paused: the only one of the node that was held back by then more than before, or for
-/// longer than its counter can tell.
-fn port_of(run: &Exchange<'_>, side: usize, cell: usize, interface: &str) -> Option<String> {
-    let _ = interface;
-    let ports = &run.sides[side].ports.rdma;
-    let growth = |cells: &[Port]| {
-        let mut known = cells[..=cell.min(cells.len() - 1)].iter().filter_map(|port| port.blocked);
-        Some(known.clone().last()? - known.next()?)
+/// The RDMA port of the only interface of a node that paused: the only port of that node that was held back, by far more than
+/// any other until then, or for longer than its counter of 32 bits can tell.
+fn port_of(run: &Exchange<'_>, side: usize, cell: usize) -> Option<String> {
+    let side = &run.sides[side];
+    let index = run.index_at(side.node, cell)?;
+    let held_back = |cells: &[Port]| {
+        let known: Vec<f64> = cells[..=index].iter().filter_map(|port| port.waited).collect();
+        let (first, last) = (*known.first()?, *known.last()?);
+        Some(if last >= FULL { f64::INFINITY } else { last - first })
     };
-    let mut waited: Vec<(&str, f64)> = ports.iter().filter_map(|(name, cells)| Some((*name, growth(cells)?))).collect();
+    let ports = side.ports.rdma.iter();
+    let mut waited: Vec<(&str, f64)> = ports.filter_map(|(name, cells)| Some((*name, held_back(cells)?))).collect();
     waited.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (name, most) = *waited.first()?;
     let next = waited.get(1).map_or(0.0, |(_, ticks)| *ticks);
-    (most > 0.0 && most >= 5.0 * next).then(|| name.to_owned())
+    (most > 0.0 && next.is_finite() && most >= HELD_BACK * next).then(|| name.to_owned())
 }
+
+/// The last value of a counter of 32 bits, at which it stays.
+const FULL: f64 = 4_294_967_295.0;
+/// How many times the ticks of any other port of the node the one has that is held back (own choice, as
+/// `port_errors_ratio`).
+const HELD_BACK: f64 = 5.0;

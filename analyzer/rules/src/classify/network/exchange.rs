@@ -1,10 +1,13 @@
 //! The nodes of a run side by side, as one exchange between them sees them.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr;
 
 use super::super::Node;
 use super::super::judge::Booked;
+use super::super::run::Run;
 use super::super::straggler::Member;
 use super::ports::Ports;
 use crate::signal::Signal;
@@ -19,30 +22,37 @@ pub(super) struct Exchange<'a> {
 pub(super) struct Side<'a> {
     pub(super) node: &'a Node,
     pub(super) ports: Ports<'a>,
-    /// GPUs of the run on it.
-    pub(super) gpus: usize,
+    /// Who holds its GPUs, cell by cell.
+    held: Vec<Held>,
+}
+
+/// GPUs of a node in a cell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    by_run: usize,
+    by_others: usize,
 }
 
 impl<'a> Exchange<'a> {
     /// `None` where the run is on one node, or where no port of it is known.
-    pub(super) fn of(members: &[Member<'_>], booked: &[Booked<'a>]) -> Option<Exchange<'a>> {
-        let mut nodes: Vec<(&'a Node, usize)> = Vec::new();
+    pub(super) fn of(run: &Run, members: &[Member<'_>], booked: &[Booked<'a>]) -> Option<Exchange<'a>> {
+        let mut nodes: Vec<&'a Node> = Vec::new();
         for node in members.iter().map(|member| booked[member.gpu].course.node) {
-            match nodes.iter_mut().find(|(known, _)| ptr::eq(*known, node)) {
-                Some((_, gpus)) => *gpus += 1,
-                None => nodes.push((node, 1)),
+            if !nodes.iter().any(|known| ptr::eq(*known, node)) {
+                nodes.push(node);
             }
         }
-        Self::between(nodes)
+        Self::between(run, nodes)
     }
 
-    /// Of nodes with how many GPUs the run has on each.
-    pub(super) fn between(nodes: Vec<(&'a Node, usize)>) -> Option<Exchange<'a>> {
+    /// The same of these nodes. The one with the finest grid stands first.
+    pub(super) fn between(run: &Run, mut nodes: Vec<&'a Node>) -> Option<Exchange<'a>> {
         if nodes.len() < 2 {
             return None;
         }
-        let sides = nodes.into_iter().map(|(node, gpus)| Side { node, ports: Ports::of(node), gpus });
-        let sides: Vec<Side<'_>> = sides.collect();
+        nodes.sort_by_key(|node| (Reverse(node.cells.len()), node.cluster.as_str(), node.node.as_str()));
+        let side = |node: &'a Node| Side { node, ports: Ports::of(node), held: held(node, run) };
+        let sides: Vec<Side<'_>> = nodes.into_iter().map(side).collect();
         sides.iter().any(|side| !side.ports.rdma.is_empty()).then_some(Exchange { sides })
     }
 
@@ -75,18 +85,28 @@ impl<'a> Exchange<'a> {
         at(&node.cells, &self.cells()[cell])
     }
 
-    /// The cell of each side that has the middle of this one of the first node.
+    /// The cell that has the middle of this one of the first node, of each side on which the run holds a GPU then.
     pub(super) fn at(&self, cell: usize) -> impl Iterator<Item = (usize, &Side<'a>, usize)> {
         let span = &self.cells()[cell];
         let all = self.sides.iter().enumerate();
-        all.filter_map(move |(n, side)| Some((n, side, at(&side.node.cells, span)?)))
+        let there = all.filter_map(move |(n, side)| Some((n, side, at(&side.node.cells, span)?)));
+        there.filter(|(_, side, index)| side.held[*index].by_run > 0)
     }
 }
 
 impl Side<'_> {
+    /// GPUs of the run in the cell.
+    pub(super) fn gpus(&self, index: usize) -> usize {
+        self.held[index].by_run
+    }
+
     /// Bytes per second that the node exchanges with others, without those of network file systems: over RDMA, else over
-    /// its interfaces the direction that has less, for an exchange goes both ways and storage does not.
+    /// its interfaces the direction that has less, for an exchange goes both ways and storage does not. `None` where others
+    /// hold GPUs of the node too, whose bytes these may be.
     pub(super) fn exchanged(&self, index: usize) -> Option<f64> {
+        if self.held[index].by_others > 0 {
+            return None;
+        }
         let (rdma, tcp) = (self.ports.rdma_bytes(index), self.tcp(index));
         rdma.into_iter().chain(tcp).reduce(f64::max)
     }
@@ -98,6 +118,24 @@ impl Side<'_> {
         let (read, written) = (nfs(Signal::NodeNfsRead), nfs(Signal::NodeNfsWritten));
         Some((sent - written).min(received - read).max(0.0))
     }
+}
+
+/// How many GPUs of the node the run holds in each cell, and others.
+fn held(node: &Node, run: &Run) -> Vec<Held> {
+    let mut held = vec![Held::default(); node.cells.len()];
+    let mut known: HashMap<&str, bool> = HashMap::new();
+    for gpu in node.gpus.iter().filter(|gpu| gpu.instance.is_none()) {
+        for (cell, owners) in held.iter_mut().zip(&gpu.owners) {
+            let (mut own, mut other) = (false, false);
+            for (owner, _) in owners {
+                let is_own = *known.entry(owner).or_insert_with(|| Run::of(node, owner) == *run);
+                (own, other) = (own || is_own, other || !is_own);
+            }
+            cell.by_run += usize::from(own);
+            cell.by_others += usize::from(other);
+        }
+    }
+    held
 }
 
 fn at(cells: &[Range<TimeMs>], span: &Range<TimeMs>) -> Option<usize> {

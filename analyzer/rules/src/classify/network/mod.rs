@@ -11,14 +11,16 @@ mod evidence;
 mod exchange;
 mod ports;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use rayon::prelude::*;
 
 use super::cell::Part;
 use super::judge::Booked;
 use super::run::Run;
 use super::straggler::{self, Member};
-use super::{Cause, Class, Culprit, Thresholds};
+use super::{Cause, Class, Culprit, Node, Thresholds};
 use crate::frame::Source;
 pub use before::NETWORK_SIGNALS;
 use deficit::{Deficit, Lost};
@@ -37,50 +39,73 @@ struct Charge {
     lost: Lost,
 }
 
+/// A run with evidence in the window.
+struct Slow<'r, 'a> {
+    run: &'r Run,
+    members: &'r [Member<'a>],
+    exchange: Exchange<'a>,
+    /// Cell by cell of the first node.
+    told: Vec<Vec<Evidence>>,
+}
+
 /// Charges to the network what GPUs waited in collectives for it.
 pub(super) fn charge(booked: &mut [Booked<'_>], sources: &[Source<'_>], window: &Range<TimeMs>, t: &Thresholds) {
     let runs = straggler::runs(booked);
-    let before = |run: &Run, gpus: &BTreeSet<&str>| before::rates(sources, run, gpus, window, t);
-    let charges = runs.into_iter().flat_map(|(run, members)| charges(&run, &members, booked, &before, t));
-    let charges: Vec<Charge> = charges.collect();
+    let slow: Vec<Slow<'_, '_>> =
+        runs.par_iter().filter_map(|(run, members)| Slow::of(run, members, booked, t)).collect();
+    let lasting: BTreeSet<&str> = slow.iter().filter(|slow| slow.lasts(t)).flat_map(Slow::gpus).collect();
+    // Only what lasts is compared with what was hours ago, for that is costly.
+    let before = if lasting.is_empty() { Vec::new() } else { before::nodes(sources, &lasting, window) };
+    let charges: Vec<Charge> = slow.par_iter().flat_map_iter(|slow| slow.charges(booked, &before, t)).collect();
     charges.into_iter().for_each(|charge| charge.book(booked));
 }
 
-fn charges(
-    name: &Run,
-    members: &[Member<'_>],
-    booked: &[Booked<'_>],
-    before: &impl Fn(&Run, &BTreeSet<&str>) -> BTreeMap<String, f64>,
-    t: &Thresholds,
-) -> Vec<Charge> {
-    let Some(run) = Exchange::of(members, booked) else { return Vec::new() };
-    let told: Vec<Vec<Evidence>> = (0..run.cells().len()).map(|cell| evidence::told(&run, cell, t)).collect();
-    if told[run.body()].iter().all(Vec::is_empty) {
-        return Vec::new();
+impl<'r, 'a> Slow<'r, 'a> {
+    fn of(run: &'r Run, members: &'r [Member<'a>], booked: &[Booked<'a>], t: &Thresholds) -> Option<Self> {
+        let exchange = Exchange::of(run, members, booked)?;
+        let told: Vec<Vec<Evidence>> =
+            (0..exchange.cells().len()).map(|cell| evidence::told(&exchange, cell, t)).collect();
+        let is_told = told[exchange.body()].iter().any(|found| !found.is_empty());
+        is_told.then_some(Slow { run, members, exchange, told })
     }
-    let is_clean = |cell: &&Vec<Evidence>| cell.is_empty();
-    let lasts = (told.iter().filter(is_clean).count() as f64) < t.network_clean_cells + told.len() as f64 / 2.0;
-    let gpus = || members.iter().map(|member| booked[member.gpu].course.gpu.uuid.as_str()).collect();
-    // Only what lasts is compared with what was hours ago, for that is costly.
-    let rates = if lasts { before(name, &gpus()) } else { BTreeMap::new() };
-    let named = evidence::named(&run, &told, t);
-    let mut charges = Vec::new();
-    for member in members {
-        let own = &booked[member.gpu];
-        let Some(mut deficit) = Deficit::of(*member, booked, &run, &told, &rates) else { continue };
-        for index in own.course.node.body.clone() {
-            let Some(cell) = run.cell_of(own.course.node, index) else { continue };
-            let Some(found) = told[cell].first() else { continue };
-            let Some(mut lost) = deficit.lost(index, cell, found, t) else { continue };
-            lost.facts.extend(&found.facts);
-            let at = named[cell].clone();
-            let charged_to = at.as_ref().map(|(side, _)| Culprit { node: run.node(*side).node.clone(), gpu: None });
-            let cause = Cause { kind: found.kind, which: at.map(|(_, which)| which) };
-            let (gpu, index) = (member.gpu, index - own.course.node.body.start);
-            charges.push(Charge { gpu, index, owner: member.owner.to_owned(), cause, charged_to, lost });
+
+    /// Does it last for so long that there may be too few cells without evidence around some of the window?
+    fn lasts(&self, t: &Thresholds) -> bool {
+        let clean = self.told.iter().filter(|found| found.is_empty()).count();
+        (clean as f64) < t.network_clean_cells + self.told.len() as f64 / 2.0
+    }
+
+    /// The GPUs of its nodes.
+    fn gpus(&self) -> impl Iterator<Item = &'a str> {
+        self.exchange.sides.iter().flat_map(|side| side.node.gpus.iter().map(|gpu| gpu.uuid.as_str()))
+    }
+
+    fn charges(&self, booked: &[Booked<'a>], before: &[Node], t: &Thresholds) -> Vec<Charge> {
+        let Slow { run, members, exchange, told } = self;
+        let names = exchange.sides.iter().map(|side| side.node.node.as_str()).collect();
+        let rates = before::rates(before, run, &names, t);
+        let least = deficit::least(members, booked, exchange, told);
+        let named = evidence::named(exchange, told, t);
+        let mut charges = Vec::new();
+        for member in *members {
+            let own = &booked[member.gpu];
+            let Some(mut deficit) = Deficit::of(*member, booked, exchange, told, &rates, &least) else { continue };
+            for index in own.course.node.body.clone() {
+                let Some(cell) = exchange.cell_of(own.course.node, index) else { continue };
+                let Some(found) = told[cell].first() else { continue };
+                let Some(mut lost) = deficit.lost(index, cell, found, t) else { continue };
+                lost.facts.extend(&found.facts);
+                let at = named[cell].clone();
+                let culprit =
+                    |(side, _): &(usize, String)| Culprit { node: exchange.node(*side).node.clone(), gpu: None };
+                let charged_to = at.as_ref().map(culprit);
+                let cause = Cause { kind: found.kind, which: at.map(|(_, which)| which) };
+                let (gpu, index) = (member.gpu, index - own.course.node.body.start);
+                charges.push(Charge { gpu, index, owner: member.owner.to_owned(), cause, charged_to, lost });
+            }
         }
+        charges
     }
-    charges
 }
 
 impl Charge {

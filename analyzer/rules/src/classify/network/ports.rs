@@ -23,8 +23,8 @@ pub(super) struct Port {
     pub(super) retransmits: Option<f64>,
     /// In the cell.
     pub(super) link_changes: Option<f64>,
-    /// Did it wait longer than a counter of 32 bits can tell, or longer in the cell than before?
-    pub(super) blocked: Option<f64>,
+    /// Ticks that it was held back so far.
+    pub(super) waited: Option<f64>,
 }
 
 /// A network interface in one cell.
@@ -45,7 +45,15 @@ pub(super) struct Ports<'a> {
     pub(super) interfaces: BTreeMap<&'a str, Vec<Interface>>,
 }
 
+/// Rates of alike ports differ by what drivers round.
+const SAME_RATE: f64 = 0.99;
+
 impl Port {
+    /// Is this its line rate, in bytes per second, or a higher one?
+    pub(super) fn has_rate(&self, rate: f64) -> bool {
+        self.speed.is_some_and(|speed| speed >= rate * SAME_RATE)
+    }
+
     /// Bytes per second, of the direction that has more.
     pub(super) fn bytes(&self) -> Option<f64> {
         self.sent.into_iter().chain(self.received).reduce(f64::max)
@@ -64,11 +72,13 @@ impl<'a> Ports<'a> {
         each(node, Signal::PortTimeouts, all, |port, r, cell| port.timeouts = Some(r.mean * seconds[cell]));
         each(node, Signal::PortRetransmits, all, |port, r, cell| port.retransmits = Some(r.mean * seconds[cell]));
         each(node, Signal::PortLinkChanges, all, |port, r, cell| port.link_changes = Some(r.mean * seconds[cell]));
-        each(node, Signal::PortWait, all, |port, r, _| port.blocked = Some(r.max));
+        each(node, Signal::PortWait, all, |port, r, _| port.waited = Some(r.max));
         let all = &mut ports.interfaces;
         each(node, Signal::InterfaceSent, all, |interface, r, _| interface.sent = Some(r.mean));
         each(node, Signal::InterfaceReceived, all, |interface, r, _| interface.received = Some(r.mean));
-        each(node, Signal::InterfacePause, all, |interface, r, _| interface.paused = Some(r.mean));
+        each(node, Signal::InterfacePause, all, |interface, r, _| {
+            interface.paused = interface.paused.into_iter().chain([r.mean]).reduce(f64::max);
+        });
         ports
     }
 
@@ -99,6 +109,9 @@ fn each<'a, T: Clone + Default>(
     mut put: impl FnMut(&mut T, &Reading, usize),
 ) {
     for (name, track) in node.host.splits(signal) {
+        // Of an interface the priority stands behind its name.
+        let name =
+            if signal == Signal::InterfacePause { name.rsplit_once('/').map_or(name, |(of, _)| of) } else { name };
         let cells = all.entry(name).or_insert_with(|| vec![T::default(); node.cells.len()]);
         for (index, reading) in track.iter().enumerate() {
             if let Some((place, reading)) = cells.get_mut(index).zip(reading.as_ref()) {
