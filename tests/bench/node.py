@@ -27,7 +27,10 @@ RDMA_COUNTERS = """
 port_rcv_data port_xmit_data port_xmit_wait symbol_error link_error_recovery link_downed port_rcv_errors
 port_rcv_remote_physical_errors port_xmit_discards local_link_integrity_errors excessive_buffer_overrun_errors
 """.split()
-RDMA_TRANSPORT = "local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err rnr_nak_retry_err".split()
+RDMA_TRANSPORT = (
+    "implied_nak_seq_err local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err req_rnr_retries_exceeded "
+    "req_transport_retries_exceeded rnr_nak_retry_err roce_adp_retrans roce_adp_retrans_to roce_slow_restart"
+).split()
 
 # What a process shows about itself; copied from this one, as far as its kernel has it.
 OF_PROCESS = "stat status io limits comm schedstat oom_score oom_score_adj smaps_rollup".split()

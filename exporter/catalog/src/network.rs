@@ -71,20 +71,20 @@ crate::metric_rows! {
         from "/sys/class/infiniband/*/ports/*/link_layer, /sys/class/infiniband/*/device/{numa_node,local_cpulist}, else local_cpus", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_ACTIVE = Gauge None "goodput_rdma_port_active" ["device", "port"] {
-        "1 when the port's logical state is active: its link is up and a subnet manager has set it up.",
+        "1 when the port's logical state is active: its link is up and a subnet manager has set it up. No series for EFA, whose driver always says active.",
         from "/sys/class/infiniband/*/ports/*/state", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_SPEED = Gauge Bytes "goodput_rdma_port_speed_bytes" ["device", "port"] {
-        "Line rate in bytes per second; no series when the driver does not say.",
+        "Line rate in bytes per second; no series when the driver does not say, and for EFA, whose driver says a constant.",
         from "/sys/class/infiniband/*/ports/*/rate, Gbit/s", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_RECEIVED = Counter Bytes "goodput_rdma_received_bytes_total" ["device", "port"] {
         "Bytes received by the port.",
-        from "/sys/class/infiniband/*/ports/*/counters/port_rcv_data, words of 4 bytes", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
+        from "/sys/class/infiniband/*/ports/*/counters/port_rcv_data, words of 4 bytes, else hw_counters/{rx_bytes,rx_rdma_ucast_bytes} of bnxt_re, EFA, ionic", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_SENT = Counter Bytes "goodput_rdma_sent_bytes_total" ["device", "port"] {
         "Bytes sent by the port.",
-        from "/sys/class/infiniband/*/ports/*/counters/port_xmit_data, words of 4 bytes", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
+        from "/sys/class/infiniband/*/ports/*/counters/port_xmit_data, words of 4 bytes, else hw_counters/{tx_bytes,tx_rdma_ucast_bytes} of bnxt_re, EFA, ionic", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_WAIT = Counter None "goodput_rdma_transmit_wait_ticks_total" ["device", "port"] {
         "Ticks, of a length that the device chooses, in which the port had data to send and no credit to send it; stops at 4294967295.",
@@ -99,7 +99,7 @@ crate::metric_rows! {
         from "/sys/class/infiniband/*/ports/*/counters", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_TRANSPORT = Counter None "goodput_rdma_transport_events_total" ["device", "port", "kind"] {
-        "Errors above the link layer, by the driver's name: timeouts, sequence errors, full receive queues, congestion notices.",
-        from "/sys/class/infiniband/*/ports/*/hw_counters", by "network", series "up to 6 per RDMA port, at most 16", since "0.1.0"
+        "Errors above the link layer, by the driver's name: timeouts, retransmissions, full receive queues, congestion notices, exceeded retries. `retrans_bytes` counts bytes.",
+        from "/sys/class/infiniband/*/ports/*/hw_counters", by "network", series "up to 14 per RDMA port, at most 16", since "0.1.0"
     }
 }

@@ -1,6 +1,6 @@
 use goodput_exporter::collect::Done;
 
-use crate::support::{Collected, Machine, facts, oracle};
+use crate::support::{Collected, Machine, facts, oracle, shared};
 
 /// node_exporter's sys and proc trees.
 fn node_exporter() -> (Machine, Collected) {
@@ -84,6 +84,10 @@ fn eight_ports_of_a_gpu_node() {
             let series = format!("goodput_rdma_port_errors_total{{device=\"{device}\",port=\"1\",kind=\"{kind}\"}}");
             assert_eq!(collected.value(&series), number(key), "{series}");
         }
+        let of_port =
+            |series: &String| series.contains("transport_events") && series.contains(&format!("\"{device}\""));
+        let kinds = collected.samples().into_keys().filter(of_port).count();
+        assert_eq!(kinds, 9, "{device}: its driver has no counts of CNPs, and none of exceeded retries");
         let layer = fact["layer"].as_str().unwrap();
         let info = format!("goodput_rdma_port_info{{device=\"{device}\",port=\"1\",link_layer=\"{layer}\"}}");
         assert_eq!(collected.value(&info), 1.0);
@@ -143,6 +147,148 @@ fn virtual_functions_are_part_of_their_device() {
     let collected = machine.collect("network").ok();
     assert_eq!((collected.value("goodput_network_interfaces"), collected.value("goodput_rdma_ports")), (1.0, 1.0));
     assert_eq!(collected.count("goodput_rdma_port_active"), 1);
+}
+
+/// The counters that a driver gives of an RDMA device's first port, and the driver behind it.
+fn rdma(machine: &Machine, device: &str, driver: Option<&str>, counters: &[(&str, u64)]) {
+    let folder = format!("sys/class/infiniband/{device}");
+    machine.write(&format!("{folder}/device/vendor"), "0x1\n");
+    if let Some(driver) = driver {
+        let link = machine.path(&format!("{folder}/device/driver"));
+        std::os::unix::fs::symlink(format!("../../../../bus/pci/drivers/{driver}"), link).unwrap();
+    }
+    machine.write(&format!("{folder}/ports/1/state"), "4: ACTIVE\n");
+    machine.write(&format!("{folder}/ports/1/rate"), "100 Gb/sec (4X EDR)\n");
+    for (name, value) in counters {
+        machine.write(&format!("{folder}/ports/1/{name}"), &format!("{value}\n"));
+    }
+}
+
+/// The recorded names are those of `rdma statistic`, which prints `hw_counters`.
+#[test]
+fn ports_of_pollara_count_in_names_of_their_own() {
+    let text = std::fs::read_to_string(shared("net-rdma-pollara/rdma_statistic_j.txt")).unwrap();
+    let recorded: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let machine = Machine::empty();
+    for port in &recorded {
+        let counters = port.as_object().unwrap().iter().filter_map(|(name, value)| Some((name, value.as_u64()?)));
+        let counters = counters.filter(|(name, _)| *name != "port");
+        let counters: Vec<_> = counters.map(|(name, value)| (format!("hw_counters/{name}"), value)).collect();
+        let counters: Vec<_> = counters.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        rdma(&machine, port["ifname"].as_str().unwrap(), Some("ionic"), &counters);
+    }
+    let collected = machine.collect("network").ok();
+    let facts = facts("net-rdma-pollara");
+    let ports = facts["ports"].as_object().unwrap();
+    assert_eq!((ports.len(), recorded.len()), (3, 3));
+    for (device, fact) in ports {
+        for (ours, theirs) in
+            [("received_bytes_total", "rx_rdma_ucast_bytes"), ("sent_bytes_total", "tx_rdma_ucast_bytes")]
+        {
+            let series = format!("goodput_rdma_{ours}{{device=\"{device}\",port=\"1\"}}");
+            assert_eq!(collected.value(&series), fact[theirs].as_f64().unwrap(), "{series}");
+        }
+        let of_port = |series: &&String| series.contains("transport_events") && series.contains(device);
+        let samples = collected.samples();
+        assert_eq!(samples.keys().filter(of_port).count(), 8, "{device}: duplicate responses are no events");
+    }
+    assert_eq!(collected.value("goodput_rdma_sent_bytes_total{device=\"ionic_1\",port=\"1\"}"), 3_489_656_928.0);
+    let events: f64 = collected.samples().iter().filter(|(name, _)| name.contains("transport")).map(|(_, n)| n).sum();
+    assert_eq!(events, 0.0, "nothing went wrong");
+}
+
+/// Hand-made: a driver's names are looked for on its own devices alone.
+#[test]
+fn the_driver_says_which_counters_a_port_has() {
+    let machine = Machine::empty();
+    let counters = [
+        ("hw_counters/rx_bytes", 1_000),
+        ("hw_counters/tx_bytes", 2_000),
+        ("hw_counters/to_retransmits", 3),
+        ("hw_counters/retrans_timeout_events", 4),
+        ("hw_counters/local_ack_timeout_err", 5),
+        ("hw_counters/rx_rdma_ecn_pkts", 6),
+    ];
+    for (device, driver) in [
+        ("rocep1s0", Some("bnxt_en")),
+        ("rdmap2s0", Some("efa")),
+        ("rocep3s0", Some("ionic")),
+        ("rocep4s0", Some("mlx5_core")),
+        // A name like an EFA's, which it is not; and a driver without a table, whose name begins as none in it does.
+        ("rdmap5s0", Some("mlx5_core")),
+        ("rocep6s0", Some("erdma")),
+        // sysfs shows no driver.
+        ("bnxt_re7", None),
+        ("rdmap8s0", None),
+        ("efa_9", None),
+        ("irdma10", None),
+    ] {
+        rdma(&machine, device, driver, &counters);
+    }
+    let collected = machine.collect("network").ok();
+    let samples = collected.samples();
+    for (device, kind, has_bytes, knows_link) in [
+        ("rocep1s0", "to_retransmits", true, true),
+        ("rdmap2s0", "retrans_timeout_events", true, false),
+        ("rocep3s0", "rx_rdma_ecn_pkts", false, true),
+        ("rocep4s0", "local_ack_timeout_err", false, true),
+        ("rdmap5s0", "local_ack_timeout_err", false, true),
+        ("rocep6s0", "local_ack_timeout_err", false, true),
+        ("bnxt_re7", "to_retransmits", true, true),
+        ("rdmap8s0", "retrans_timeout_events", true, false),
+        ("efa_9", "retrans_timeout_events", true, false),
+        ("irdma10", "local_ack_timeout_err", false, true),
+    ] {
+        let mut of_port: Vec<_> =
+            samples.iter().filter(|(series, _)| series.contains(&format!("\"{device}\""))).collect();
+        of_port.retain(|(series, _)| !series.starts_with("goodput_rdma_port_info"));
+        let labels = format!("device=\"{device}\",port=\"1\"");
+        let event = counters.iter().find(|(name, _)| name.ends_with(kind)).unwrap().1 as f64;
+        let mut expected = vec![(format!("transport_events_total{{{labels},kind=\"{kind}\"}}"), event)];
+        if has_bytes {
+            expected.push((format!("received_bytes_total{{{labels}}}"), 1_000.0));
+            expected.push((format!("sent_bytes_total{{{labels}}}"), 2_000.0));
+        }
+        if knows_link {
+            expected.push((format!("port_active{{{labels}}}"), 1.0));
+            expected.push((format!("port_speed_bytes{{{labels}}}"), 12.5e9));
+        }
+        expected.sort_by(|one, other| one.0.cmp(&other.0));
+        let found: Vec<_> = of_port.iter().map(|(series, n)| (series.replace("goodput_rdma_", ""), **n)).collect();
+        assert_eq!(found, expected, "{device}");
+    }
+}
+
+/// Hand-made: later releases of bnxt_re have `counters`, whose words are of 4 bytes.
+#[test]
+fn words_of_data_stand_above_the_drivers_bytes() {
+    let machine = Machine::empty();
+    let counters = [("hw_counters/rx_bytes", 999), ("hw_counters/tx_bytes", 2_000), ("counters/port_rcv_data", 250)];
+    rdma(&machine, "bnxt_re0", Some("bnxt_en"), &counters);
+    machine.write("sys/class/infiniband/bnxt_re0/ports/1/counters/port_xmit_data", "N/A (no PMA)\n");
+    let collected = machine.collect("network").ok();
+    for (direction, bytes) in [("received", 1_000.0), ("sent", 2_000.0)] {
+        let series = format!("goodput_rdma_{direction}_bytes_total{{device=\"bnxt_re0\",port=\"1\"}}");
+        assert_eq!(collected.value(&series), bytes, "{series}");
+    }
+    assert_eq!(collected.value("goodput_rdma_saturated_counters{device=\"bnxt_re0\",port=\"1\"}"), 0.0);
+}
+
+/// Hand-made: ionic's driver sets all bits of a counter that the firmware does not give.
+#[test]
+fn a_counter_with_all_bits_set_is_unknown() {
+    let machine = Machine::empty();
+    let counters = [
+        ("hw_counters/rx_rdma_ucast_bytes", u64::MAX),
+        ("hw_counters/tx_rdma_ucast_bytes", u64::MAX - 1),
+        ("hw_counters/req_rx_pkt_seq_err", u64::MAX),
+        ("hw_counters/rx_rdma_ecn_pkts", 7),
+    ];
+    rdma(&machine, "ionic_0", Some("ionic"), &counters);
+    let collected = machine.collect("network").ok();
+    assert_eq!(collected.count("goodput_rdma_received_bytes_total"), 0);
+    assert_eq!(collected.count("goodput_rdma_sent_bytes_total"), 1);
+    assert_eq!(collected.count("goodput_rdma_transport_events_total"), 1);
 }
 
 /// Firmware that does not tell the node of a slot says -1, and the kernel then takes every CPU for near.

@@ -19,7 +19,7 @@ const MAX_LIST_BYTES: usize = 512;
 /// The row of this collector.
 pub(crate) const ENTRY: Entry = Entry::new::<Network>(
     "network",
-    "Physical network interfaces, TCP and RDMA ports; 3 files, 6 per interface, and about 20 per RDMA port, which its firmware answers.",
+    "Physical network interfaces, TCP and RDMA ports; 3 files, 6 per interface, and up to 28 per RDMA port, which its firmware answers.",
     2,
 );
 
