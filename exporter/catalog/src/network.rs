@@ -99,7 +99,7 @@ crate::metric_rows! {
         from "/sys/class/infiniband/*/ports/*/counters", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_TRANSPORT = Counter None "goodput_rdma_transport_events_total" ["device", "port", "kind"] {
-        "Errors above the link layer, by the driver's name: timeouts, retransmissions, full receive queues, congestion notices, exceeded retries. `retrans_bytes` counts bytes.",
-        from "/sys/class/infiniband/*/ports/*/hw_counters", by "network", series "up to 14 per RDMA port, at most 16", since "0.1.0"
+        "Errors above the link layer, by the driver's name: timeouts, retransmissions, full receive queues, congestion notices, exceeded retries. Kinds that are rare have no series before their first event. `retrans_bytes` counts bytes.",
+        from "/sys/class/infiniband/*/ports/*/hw_counters", by "network", series "5 per RDMA port, up to 14 with events, at most 16 ports", since "0.1.0"
     }
 }

@@ -87,7 +87,10 @@ fn eight_ports_of_a_gpu_node() {
         let of_port =
             |series: &String| series.contains("transport_events") && series.contains(&format!("\"{device}\""));
         let kinds = collected.samples().into_keys().filter(of_port).count();
-        assert_eq!(kinds, 9, "{device}: its driver has no counts of CNPs, and none of exceeded retries");
+        assert_eq!(
+            kinds, 5,
+            "{device}: its driver has no counts of CNPs, and rare events that never came have no series"
+        );
         let layer = fact["layer"].as_str().unwrap();
         let info = format!("goodput_rdma_port_info{{device=\"{device}\",port=\"1\",link_layer=\"{layer}\"}}");
         assert_eq!(collected.value(&info), 1.0);

@@ -30,6 +30,8 @@ const MAX_32: u64 = u32::MAX as u64;
 struct Driver {
     /// Counters of the transport in `hw_counters`, at most [`MAX_TRANSPORT`]: kernel and firmware may lack some.
     transport: &'static [&'static str],
+    /// Those of them whose series begin with their first event: zeros of every port would be a tenth of a large node's series.
+    rare: &'static [&'static str],
     /// Bytes received in `hw_counters`, for where `counters` has no words.
     received: Option<&'static str>,
     /// As `received`, of bytes sent.
@@ -59,6 +61,17 @@ const MLX5: Driver = Driver {
         "roce_slow_restart",
         "rp_cnp_handled",
     ],
+    rare: &[
+        "implied_nak_seq_err",
+        "np_cnp_sent",
+        "np_ecn_marked_roce_packets",
+        "req_rnr_retries_exceeded",
+        "req_transport_retries_exceeded",
+        "rnr_nak_retry_err",
+        "roce_adp_retrans",
+        "roce_adp_retrans_to",
+        "roce_slow_restart",
+    ],
     received: None,
     sent: None,
     knows_link: true,
@@ -77,6 +90,7 @@ const BNXT_RE: Driver = Driver {
         "tx_cnp_pkts",
         "unrecoverable_err",
     ],
+    rare: &[],
     received: Some("rx_bytes"),
     sent: Some("tx_bytes"),
     knows_link: true,
@@ -92,6 +106,7 @@ const EFA: Driver = Driver {
         "rx_drops",
         "unresponsive_remote_events",
     ],
+    rare: &[],
     received: Some("rx_bytes"),
     sent: Some("tx_bytes"),
     knows_link: false,
@@ -109,6 +124,7 @@ const IONIC: Driver = Driver {
         "rx_rdma_ecn_pkts",
         "tx_rdma_cnp_pkts",
     ],
+    rare: &[],
     received: Some("rx_rdma_ucast_bytes"),
     sent: Some("tx_rdma_ucast_bytes"),
     knows_link: true,
@@ -172,7 +188,8 @@ fn write(folder: &Path, device: &str, port: &str, out: &mut Families) {
     }
     counters(&folder, labels, driver, out);
     for kind in driver.transport {
-        out.push(&RDMA_TRANSPORT, &[device, port, kind], of_driver(&folder, kind));
+        let value = of_driver(&folder, kind).filter(|n| *n > 0.0 || !driver.rare.contains(kind));
+        out.push(&RDMA_TRANSPORT, &[device, port, kind], value);
     }
 }
 
