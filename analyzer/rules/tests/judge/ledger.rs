@@ -93,6 +93,20 @@ const CUT: &[Shape] = &[
     ("DCGM_FI_DEV_FB_USED", &[("UUID", "GPU-4"), ("GPU_I_ID", "2"), THIRD, MODEL], false, 600.0),
 ];
 
+const SECOND: (&str, &str) = ("instance", "i2");
+const PORT: [(&str, &str); 2] = [("device", "mlx5_0"), ("port", "1")];
+/// A port of the node, and another node on which the same owner holds a GPU; they are drawn with the first shapes.
+const NETWORK: &[Shape] = &[
+    ("goodput_rdma_port_speed_bytes", &PORT, false, 5e10),
+    ("goodput_rdma_sent_bytes_total", &PORT, true, 3e11),
+    ("goodput_rdma_transport_events_total", &[PORT[0], PORT[1], ("kind", "local_ack_timeout_err")], true, 3.0),
+    ("goodput_node_info", &[SECOND, ("nodename", "n2")], false, 1.0),
+    ("goodput_gpu_owner_info", &[SECOND, ("UUID", "GPU-5"), JOB], false, 1.0),
+    ("DCGM_FI_DEV_GPU_UTIL", &[SECOND, ("UUID", "GPU-5"), MODEL], false, 110.0),
+    ("goodput_rdma_port_speed_bytes", &[SECOND, PORT[0], PORT[1]], false, 5e10),
+    ("goodput_rdma_sent_bytes_total", &[SECOND, PORT[0], PORT[1]], true, 3e11),
+];
+
 /// A sample: time since the last, in seconds, and what happens. Most gaps are scrapes, some are holes.
 fn step() -> impl Strategy<Value = (i64, f64)> {
     let gap = prop_oneof![200 => 20i64..40, 1 => 60i64..400, 1 => 400i64..4000];
@@ -125,7 +139,9 @@ fn series_of(shape: &Shape, steps: &[(i64, f64)], start: TimeMs, lively: f64) ->
         };
         samples.push(Sample { time_ms, value });
     }
-    let all = [("__name__", *name), ("job", "j"), ("instance", "i")].into_iter().chain(labels.iter().copied());
+    let target = [("__name__", *name), ("job", "j"), ("instance", "i")].into_iter();
+    let target = target.filter(|(label, _)| !labels.iter().any(|(own, _)| own == label));
+    let all = target.chain(labels.iter().copied());
     Series { labels: Labels::new(all), samples }
 }
 
@@ -138,7 +154,8 @@ fn series() -> impl Strategy<Value = Vec<Series>> {
         let is_of_host = |name: &str| {
             ["goodput_node_", "goodput_pressure_", "goodput_cgroup_"].iter().any(|start| name.starts_with(start))
         };
-        let present = SHAPES.iter().chain(CUT).zip(all.iter().cycle()).filter(|(_, (present, ..))| *present);
+        let present =
+            SHAPES.iter().chain(CUT).chain(NETWORK).zip(all.iter().cycle()).filter(|(_, (present, ..))| *present);
         let is_clock =
             |name: &str| name.starts_with("sglang:") || name.starts_with("vllm:") && !name.contains("num_requests");
         let present = present.filter(|((name, ..), _)| watched || !is_of_host(name));
