@@ -307,7 +307,7 @@ pub(super) const LAUNCH_BOUND: ClassInfo = ClassInfo {
     name: "launch_bound",
     title: "Small kernels, launched late",
     group: Group::Feeding,
-    version: 4,
+    version: 5,
     meaning: "The GPU's kernels were over before the job's thread had launched the next one.",
     light: "#0b5493",
     dark: "#85b3d2",
