@@ -102,7 +102,9 @@ const NETWORK: &[Shape] = &[
     ("goodput_rdma_transport_events_total", &[PORT[0], PORT[1], ("kind", "local_ack_timeout_err")], true, 3.0),
     ("goodput_node_info", &[SECOND, ("nodename", "n2")], false, 1.0),
     ("goodput_gpu_owner_info", &[SECOND, ("UUID", "GPU-5"), JOB], false, 1.0),
-    ("DCGM_FI_DEV_GPU_UTIL", &[SECOND, ("UUID", "GPU-5"), MODEL], false, 110.0),
+    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &[SECOND, ("UUID", "GPU-5"), MODEL], false, 1.0),
+    ("DCGM_FI_PROF_DRAM_ACTIVE", &[SECOND, ("UUID", "GPU-5"), MODEL], false, 1.0),
+    ("goodput_cgroup_cpu_usage_seconds_total", &[SECOND, JOB], true, 3.0),
     ("goodput_rdma_port_speed_bytes", &[SECOND, PORT[0], PORT[1]], false, 5e10),
     ("goodput_rdma_sent_bytes_total", &[SECOND, PORT[0], PORT[1]], true, 3e11),
 ];
