@@ -95,6 +95,7 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Opt
         }
     }
     facts.truncate(1);
+    at.retain(|(.., share)| *share >= t.claim_floor);
     (bound >= t.claim_floor).then_some(Evidence {
         kind: CauseKind::Link,
         bound: Some(bound),
@@ -185,8 +186,8 @@ fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Eviden
 
 /// Some ports of a node carry what all of them could, and there are fewer than GPUs.
 fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Option<Evidence> {
-    let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
-    for (n, side, index) in run.at(cell) {
+    let (mut bound, mut facts) = (0.0_f64, Vec::new());
+    for (_, side, index) in run.at(cell) {
         let is_rail = |port: &Port| port.is_active == Some(true) && port.has_rate(rate);
         let rails: Vec<f64> = side
             .ports
@@ -203,18 +204,16 @@ fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> O
         }
         let share = self::rails(side, index, rate, carry as f64, rails.len() as f64);
         bound = bound.max(share);
-        at.push((n, String::new(), share));
         let (value, threshold) = (carry as f64, rails.len() as f64);
         facts.push(Fact { signal: "ports that carry the exchange", unit: "ports", value, threshold });
     }
     facts.truncate(1);
-    at.clear();
     (bound >= t.claim_floor).then_some(Evidence {
         kind: CauseKind::RailUnused,
         bound: Some(bound),
         stays: 0.0,
         is_counted: false,
-        at,
+        at: Vec::new(),
         facts,
     })
 }
