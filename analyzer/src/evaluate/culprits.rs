@@ -16,7 +16,7 @@ pub struct Culprits {
     pub told_ms: i64,
     /// Of these, charged to the GPU that the truth names.
     pub right_ms: i64,
-    /// Each class of which the truth or a verdict names a culprit or a cause.
+    /// Each class for which the truth or a verdict names a culprit or a cause.
     pub classes: BTreeMap<&'static str, Named>,
 }
 
@@ -25,7 +25,7 @@ pub struct Culprits {
 pub struct Named {
     /// GPU-milliseconds judged so, of the time that the truth covers.
     pub told_ms: i64,
-    /// Of these, charged to whom the truth names.
+    /// Of these, charged to the one that the truth names.
     pub culprit_right_ms: i64,
     /// Of `told_ms`, the time of traces whose truth has a column of causes; null where none has.
     pub cause_told_ms: Option<i64>,
@@ -52,7 +52,7 @@ impl Culprits {
     }
 }
 
-/// The classes of which the truth or a verdict names a culprit or a cause.
+/// The classes for which the truth or a verdict names a culprit or a cause.
 fn classes(trace: &Trace, cells: &[Cell]) -> BTreeSet<&'static str> {
     let told = cells.iter().filter(|cell| cell.charged_to.is_some() || cell.cause.is_some()).map(|cell| cell.class);
     let truth = trace.truth.iter().filter(|row| row.charged_to.is_some() || row.cause.is_some()).map(|row| row.class);

@@ -139,7 +139,7 @@ pub struct Phase {
     pub sync: bool,
     /// Seconds that they then exchange results.
     pub exchange: f64,
-    /// The RDMA ports and the interface over which they do so, where exporters tell of them.
+    /// The RDMA ports and the interface over which they do so, where exporters have them.
     pub network: Option<Network>,
     /// Share of the multiprocessors that kernels occupy while they spin until the other ranks are there.
     pub spin_depth: f64,

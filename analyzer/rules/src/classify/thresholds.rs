@@ -392,7 +392,7 @@ thresholds! {
         "Retransmissions for each gigabyte sent, from which a port loses packets.",
         from "own simulations: chance alone named a sound port in none of 12,000 cases, a port with 2 was named in all";
     port_errors_ratio = 5.0 "ratio" in 1.0..=1e3,
-        "A port is named where it has so many times the errors of any other port of the run.",
+        "A port is named where it has this many times the errors of any other port of the run.",
         from "own simulations, as retransmits_per_gigabyte";
     pause_ratio = 0.05 "ratio" in 0.0..=1.0,
         "Share of a cell in which an interface was asked to pause, from which the network holds it back.",

@@ -187,7 +187,7 @@ const fn transport(kind: &'static str, signal: Signal) -> Row {
     port(network::RDMA_TRANSPORT.name, signal).only("kind", kind).sum_over(&["kind"])
 }
 
-/// Counters of node_exporter that are one signal, the first of which gives it its place.
+/// Counters of node_exporter that are one signal: the first one gives it its place.
 const fn infiniband(metric: &'static str, first: &'static str, signal: Signal) -> Row {
     port(metric, signal).summed_with(first)
 }

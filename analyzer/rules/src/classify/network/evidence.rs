@@ -22,6 +22,7 @@ pub(super) struct Evidence {
 /// Share of a line rate that an exchange reaches at least on a sound link, below which bounds by bytes stay above the
 /// truth (own simulations with links that reach 0.9).
 const EFFICIENCY: f64 = 0.8;
+
 /// Is it a state of ports, which lasts, and not a count of events?
 pub(super) fn is_state(kind: CauseKind) -> bool {
     matches!(kind, CauseKind::Link | CauseKind::RdmaUnused | CauseKind::RailUnused)
@@ -74,7 +75,7 @@ fn common_rate(run: &Exchange<'_>, cell: usize) -> Option<f64> {
 
 /// Ports below the rate of their peers, or down while these are up.
 fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Option<Evidence> {
-    let (mut at, mut bound, mut facts) = (Vec::new(), 0.0_f64, Vec::new());
+    let (mut at, mut bound, mut facts, mut down) = (Vec::new(), 0.0_f64, Vec::new(), 0.0);
     for (n, side, index) in run.at(cell) {
         for (name, cells) in &side.ports.rdma {
             let port = cells[index];
@@ -82,7 +83,8 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Opt
                 let share = without(side, index, rate);
                 bound = bound.max(share);
                 at.push((n, (*name).to_owned(), share));
-                facts.push(Fact { signal: "ports that are down", unit: "ports", value: 1.0, threshold: 0.0 });
+                down += 1.0;
+                continue;
             }
             let is_up = port.is_active != Some(false);
             let Some(speed) = port.speed.filter(|_| is_up && !port.has_rate(rate)) else { continue };
@@ -95,6 +97,12 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Opt
         }
     }
     facts.truncate(1);
+    facts.extend((down > 0.0).then_some(Fact {
+        signal: "ports that are down",
+        unit: "ports",
+        value: down,
+        threshold: 0.0,
+    }));
     at.retain(|(.., share)| *share >= t.claim_floor);
     (bound >= t.claim_floor).then_some(Evidence {
         kind: CauseKind::Link,
