@@ -8,12 +8,12 @@
 use std::sync::LazyLock;
 
 use goodput_catalog::{
-    self, Kind, Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, network, owner,
-    process, storage, xid,
+    self, Kind, Metric, Unit, cpu as cpus, dcgm, driver, gpu, health, host, irq, kubelet, memory, mig, owner, process,
+    xid,
 };
 
 use super::Signal;
-use super::servers;
+use super::{network, servers};
 use goodput_exposition::sample::Labels;
 
 /// What an entity has several of, each with a reading of its own.
@@ -57,7 +57,7 @@ impl Row {
             && self.whole.and_then(|name| labels.get(name)).is_none_or(str::is_empty)
             && (!self.of_container || is_of_a_container(labels))
             && (!matches!(self.split, Split::Interface | Split::Priority)
-                || labels.get("device").is_some_and(is_physical))
+                || labels.get("device").is_some_and(network::is_physical))
     }
 
     /// The row holds only for series whose label has the value.
@@ -80,7 +80,7 @@ impl Row {
         Row { sum_over: labels, ..self }
     }
 
-    const fn by(self, split: Split) -> Row {
+    pub(super) const fn by(self, split: Split) -> Row {
         Row { split, ..self }
     }
 
@@ -89,7 +89,7 @@ impl Row {
     }
 
     /// The metric and this one, of the same exporter, are parts of one signal, to be summed.
-    const fn summed_with(self, metric: &'static str) -> Row {
+    pub(super) const fn summed_with(self, metric: &'static str) -> Row {
         Row { summed_with: Some(metric), ..self }
     }
 
@@ -178,36 +178,6 @@ const fn errors(action: &'static str, signal: Signal) -> Row {
     own(&xid::ERRORS, signal).only("action", action).sum_over(&["xid", "action"])
 }
 
-const fn port(metric: &'static str, signal: Signal) -> Row {
-    row(metric, signal).by(Split::Port)
-}
-
-/// Events above an RDMA port's link, by the name of the driver: the kinds are those of mlx5, bnxt_re, EFA and ionic.
-const fn transport(kind: &'static str, signal: Signal) -> Row {
-    port(network::RDMA_TRANSPORT.name, signal).only("kind", kind).sum_over(&["kind"])
-}
-
-/// Counters of node_exporter that are one signal: the first one gives it its place.
-const fn infiniband(metric: &'static str, first: &'static str, signal: Signal) -> Row {
-    port(metric, signal).summed_with(first)
-}
-
-const fn interface(metric: &'static str, signal: Signal) -> Row {
-    row(metric, signal).by(Split::Interface)
-}
-
-/// Time of pause as mlx5's driver counts it, in microseconds, and ethtool names it.
-const fn pause(metric: &'static str) -> Row {
-    interface(metric, Signal::InterfacePause).times(1e-6).by(Split::Priority)
-}
-
-/// Is it the name that Linux or systemd gives a physical interface? node_exporter also has bridges and pods' interfaces,
-/// whose traffic the physical one carries once more (systemd.net-naming-scheme(7); `eni` of AWS is a pod's).
-fn is_physical(device: &str) -> bool {
-    !device.contains(['.', ':', '@'])
-        && ["eth", "eno", "enp", "ens", "enx", "enP", "ib", "hsn"].iter().any(|prefix| device.starts_with(prefix))
-}
-
 /// A metric of the containers of a pod, which is wherever its GPUs are. Those of one pod are summed. The names are those of
 /// cAdvisor's and of kube-state-metrics' list of metrics.
 const fn container(metric: &'static str, signal: Signal) -> Row {
@@ -222,11 +192,6 @@ fn is_of_a_container(labels: &Labels) -> bool {
 }
 
 const NODE_CPU: &str = "node_cpu_seconds_total";
-const TIMEOUTS: &str = "node_infiniband_local_ack_timeout_errors_total";
-const RETRANSMITS: &str = "node_infiniband_packet_sequence_errors_total";
-const LINK_CHANGES: &str = "node_infiniband_link_downed_total";
-/// State of an active port, of the numbers 1 to 4 that the kernel gives the states.
-const ACTIVE: f64 = 4.0;
 /// Bytes of a page, which node_exporter does not tell: 4 KiB, or more on some ARM kernels, where this tells too little.
 const SMALLEST_PAGE: f64 = 4096.0;
 
@@ -405,55 +370,6 @@ static ROWS: &[Row] = &[
     row("node_disk_written_bytes_total", Signal::NodeDiskWritten).sum_over(&["device"]),
     own(&host::DISK_IO_TIME, Signal::NodeDiskBusy).sum_over(&["device"]),
     row("node_disk_io_time_seconds_total", Signal::NodeDiskBusy).sum_over(&["device"]),
-    port(network::RDMA_ACTIVE.name, Signal::PortActive),
-    port("node_infiniband_state_id", Signal::PortActive).times(1.0 / ACTIVE),
-    port(network::RDMA_SPEED.name, Signal::PortSpeed),
-    port("node_infiniband_rate_bytes_per_second", Signal::PortSpeed),
-    port(network::RDMA_RECEIVED.name, Signal::PortReceived),
-    port("node_infiniband_port_data_received_bytes_total", Signal::PortReceived),
-    port(network::RDMA_SENT.name, Signal::PortSent),
-    port("node_infiniband_port_data_transmitted_bytes_total", Signal::PortSent),
-    transport("local_ack_timeout_err", Signal::PortTimeouts),
-    transport("roce_adp_retrans_to", Signal::PortTimeouts),
-    transport("to_retransmits", Signal::PortTimeouts),
-    transport("retrans_timeout_events", Signal::PortTimeouts),
-    infiniband(TIMEOUTS, TIMEOUTS, Signal::PortTimeouts),
-    infiniband("node_infiniband_roce_adp_retransmits_timeout_total", TIMEOUTS, Signal::PortTimeouts),
-    transport("packet_seq_err", Signal::PortRetransmits),
-    transport("implied_nak_seq_err", Signal::PortRetransmits),
-    transport("roce_adp_retrans", Signal::PortRetransmits),
-    transport("seq_err_naks_rcvd", Signal::PortRetransmits),
-    transport("retrans_pkts", Signal::PortRetransmits),
-    transport("req_rx_pkt_seq_err", Signal::PortRetransmits),
-    transport("req_rx_impl_nak_seq_err", Signal::PortRetransmits),
-    infiniband(RETRANSMITS, RETRANSMITS, Signal::PortRetransmits),
-    infiniband("node_infiniband_implied_nak_seq_errors_total", RETRANSMITS, Signal::PortRetransmits),
-    infiniband("node_infiniband_roce_adp_retransmits_total", RETRANSMITS, Signal::PortRetransmits),
-    port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_downed").sum_over(&["kind"]),
-    port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_error_recovery").sum_over(&["kind"]),
-    infiniband(LINK_CHANGES, LINK_CHANGES, Signal::PortLinkChanges),
-    infiniband("node_infiniband_link_error_recovery_total", LINK_CHANGES, Signal::PortLinkChanges),
-    port(network::RDMA_WAIT.name, Signal::PortWait),
-    port("node_infiniband_port_transmit_wait_total", Signal::PortWait),
-    interface(network::NETWORK_RECEIVED.name, Signal::InterfaceReceived),
-    interface("node_network_receive_bytes_total", Signal::InterfaceReceived),
-    interface(network::NETWORK_SENT.name, Signal::InterfaceSent),
-    interface("node_network_transmit_bytes_total", Signal::InterfaceSent),
-    interface("goodput_network_pause_seconds_total", Signal::InterfacePause)
-        .only("direction", "received")
-        .by(Split::Priority),
-    pause("node_ethtool_received_prio0_pause_duration"),
-    pause("node_ethtool_received_prio1_pause_duration"),
-    pause("node_ethtool_received_prio2_pause_duration"),
-    pause("node_ethtool_received_prio3_pause_duration"),
-    pause("node_ethtool_received_prio4_pause_duration"),
-    pause("node_ethtool_received_prio5_pause_duration"),
-    pause("node_ethtool_received_prio6_pause_duration"),
-    pause("node_ethtool_received_prio7_pause_duration"),
-    own(&storage::NFS_READ_BYTES, Signal::NodeNfsRead).sum_over(&["mount", "export"]),
-    row("node_mountstats_nfs_total_read_bytes_total", Signal::NodeNfsRead).sum_over(&["export", "mountaddr"]),
-    own(&storage::NFS_WRITTEN_BYTES, Signal::NodeNfsWritten).sum_over(&["mount", "export"]),
-    row("node_mountstats_nfs_total_write_bytes_total", Signal::NodeNfsWritten).sum_over(&["export", "mountaddr"]),
     own(&driver::DRIVER_DAEMON, Signal::NodeMps).only("daemon", "nvidia-cuda-mps-control"),
     row("kube_node_spec_unschedulable", Signal::NodeUnschedulable).of_any_node(),
     row("up", Signal::Up),
@@ -479,7 +395,7 @@ static ROWS: &[Row] = &[
     own(&kubelet::KUBELET_INFO, Signal::NodeSetting),
     own(&kubelet::KUBELET_RESERVED_CPUS, Signal::NodeSetting),
     own(&irq::IRQBALANCE_RUNNING, Signal::NodeSetting),
-    own(&network::RDMA_PORTS, Signal::NodeSetting),
+    own(&goodput_catalog::network::RDMA_PORTS, Signal::NodeSetting),
     own(&host::OWNER, Signal::JobInfo),
     row("kube_pod_owner", Signal::PodController).of_server().asked_for("owner_kind=~\".*Job|JobSet\""),
     row("kube_job_owner", Signal::JobController).of_server().asked_for("owner_kind=~\".*Job|JobSet\""),
@@ -529,9 +445,9 @@ static ROWS: &[Row] = &[
     container("container_oom_events_total", Signal::JobOomKills),
 ];
 
-/// Every row, those of servers last.
+/// Every row, those of networks and of servers last.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(servers::ROWS)
+    ROWS.iter().chain(network::ROWS).chain(servers::ROWS)
 }
 
 /// Labels of a series for each row, with the factor to base units: one GPU, one owner, two NUMA nodes.

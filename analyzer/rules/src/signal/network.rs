@@ -1,0 +1,95 @@
+//! Rows of the table for networks: RDMA ports, network interfaces and network file systems. Names of counters are those of the
+//! drivers mlx5, bnxt_re, EFA and ionic, and of node_exporter.
+
+use goodput_catalog::{network, storage};
+
+use super::Signal;
+use super::table::{Row, Split, row};
+
+const TIMEOUTS: &str = "node_infiniband_local_ack_timeout_errors_total";
+const RETRANSMITS: &str = "node_infiniband_packet_sequence_errors_total";
+const LINK_CHANGES: &str = "node_infiniband_link_downed_total";
+/// State of an active port, of the numbers 1 to 4 that the kernel gives the states.
+const ACTIVE: f64 = 4.0;
+
+const fn port(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).by(Split::Port)
+}
+
+/// Events above an RDMA port's link, by the name of the driver: the kinds are those of mlx5, bnxt_re, EFA and ionic.
+const fn transport(kind: &'static str, signal: Signal) -> Row {
+    port(network::RDMA_TRANSPORT.name, signal).only("kind", kind).sum_over(&["kind"])
+}
+
+/// Counters of node_exporter that are one signal: the first one gives it its place.
+const fn infiniband(metric: &'static str, first: &'static str, signal: Signal) -> Row {
+    port(metric, signal).summed_with(first)
+}
+
+const fn interface(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).by(Split::Interface)
+}
+
+/// Time of pause as mlx5's driver counts it, in microseconds, and ethtool names it.
+const fn pause(metric: &'static str) -> Row {
+    interface(metric, Signal::InterfacePause).times(1e-6).by(Split::Priority)
+}
+
+/// Is it the name that Linux or systemd gives a physical interface? node_exporter also has bridges and pods' interfaces,
+/// whose traffic the physical one carries once more (systemd.net-naming-scheme(7); `eni` of AWS is a pod's).
+pub(super) fn is_physical(device: &str) -> bool {
+    !device.contains(['.', ':', '@'])
+        && ["eth", "eno", "enp", "ens", "enx", "enP", "ib", "hsn"].iter().any(|prefix| device.starts_with(prefix))
+}
+
+pub(super) static ROWS: &[Row] = &[
+    port(network::RDMA_ACTIVE.name, Signal::PortActive),
+    port("node_infiniband_state_id", Signal::PortActive).times(1.0 / ACTIVE),
+    port(network::RDMA_SPEED.name, Signal::PortSpeed),
+    port("node_infiniband_rate_bytes_per_second", Signal::PortSpeed),
+    port(network::RDMA_RECEIVED.name, Signal::PortReceived),
+    port("node_infiniband_port_data_received_bytes_total", Signal::PortReceived),
+    port(network::RDMA_SENT.name, Signal::PortSent),
+    port("node_infiniband_port_data_transmitted_bytes_total", Signal::PortSent),
+    transport("local_ack_timeout_err", Signal::PortTimeouts),
+    transport("roce_adp_retrans_to", Signal::PortTimeouts),
+    transport("to_retransmits", Signal::PortTimeouts),
+    transport("retrans_timeout_events", Signal::PortTimeouts),
+    infiniband(TIMEOUTS, TIMEOUTS, Signal::PortTimeouts),
+    infiniband("node_infiniband_roce_adp_retransmits_timeout_total", TIMEOUTS, Signal::PortTimeouts),
+    transport("packet_seq_err", Signal::PortRetransmits),
+    transport("implied_nak_seq_err", Signal::PortRetransmits),
+    transport("roce_adp_retrans", Signal::PortRetransmits),
+    transport("seq_err_naks_rcvd", Signal::PortRetransmits),
+    transport("retrans_pkts", Signal::PortRetransmits),
+    transport("req_rx_pkt_seq_err", Signal::PortRetransmits),
+    transport("req_rx_impl_nak_seq_err", Signal::PortRetransmits),
+    infiniband(RETRANSMITS, RETRANSMITS, Signal::PortRetransmits),
+    infiniband("node_infiniband_implied_nak_seq_errors_total", RETRANSMITS, Signal::PortRetransmits),
+    infiniband("node_infiniband_roce_adp_retransmits_total", RETRANSMITS, Signal::PortRetransmits),
+    port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_downed").sum_over(&["kind"]),
+    port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_error_recovery").sum_over(&["kind"]),
+    infiniband(LINK_CHANGES, LINK_CHANGES, Signal::PortLinkChanges),
+    infiniband("node_infiniband_link_error_recovery_total", LINK_CHANGES, Signal::PortLinkChanges),
+    port(network::RDMA_WAIT.name, Signal::PortWait),
+    port("node_infiniband_port_transmit_wait_total", Signal::PortWait),
+    interface(network::NETWORK_RECEIVED.name, Signal::InterfaceReceived),
+    interface("node_network_receive_bytes_total", Signal::InterfaceReceived),
+    interface(network::NETWORK_SENT.name, Signal::InterfaceSent),
+    interface("node_network_transmit_bytes_total", Signal::InterfaceSent),
+    interface("goodput_network_pause_seconds_total", Signal::InterfacePause)
+        .only("direction", "received")
+        .by(Split::Priority),
+    pause("node_ethtool_received_prio0_pause_duration"),
+    pause("node_ethtool_received_prio1_pause_duration"),
+    pause("node_ethtool_received_prio2_pause_duration"),
+    pause("node_ethtool_received_prio3_pause_duration"),
+    pause("node_ethtool_received_prio4_pause_duration"),
+    pause("node_ethtool_received_prio5_pause_duration"),
+    pause("node_ethtool_received_prio6_pause_duration"),
+    pause("node_ethtool_received_prio7_pause_duration"),
+    row(storage::NFS_READ_BYTES.name, Signal::NodeNfsRead).sum_over(&["mount", "export"]),
+    row("node_mountstats_nfs_total_read_bytes_total", Signal::NodeNfsRead).sum_over(&["export", "mountaddr"]),
+    row(storage::NFS_WRITTEN_BYTES.name, Signal::NodeNfsWritten).sum_over(&["mount", "export"]),
+    row("node_mountstats_nfs_total_write_bytes_total", Signal::NodeNfsWritten).sum_over(&["export", "mountaddr"]),
+];
