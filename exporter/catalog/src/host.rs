@@ -281,6 +281,14 @@ crate::metric_rows! {
         "Writes to block devices, summed over devices, stacked ones included.",
         from "v2 io.stat wios; v1 blkio.throttle.io_serviced_recursive Write", by "cgroup", series "1 per owner", since "0.1.0"
     }
+    CGROUP_IO_LIMIT_BYTES = Gauge Bytes "goodput_cgroup_io_limit_bytes" ["owner", "device", "direction"] {
+        "Limit on the bytes per second that the owner may read from or write to the block device: in v2 the lowest of its cgroup and those above, in v1 that of its own cgroup. No series without a limit; at most 8 devices per owner.",
+        from "v2 io.max rbps, wbps; v1 blkio.throttle.{read,write}_bps_device; /sys/dev/block/*/uevent", by "cgroup", series "1 per owner, device and direction with a limit", since "0.3.0"
+    }
+    CGROUP_IO_LIMIT_OPERATIONS = Gauge None "goodput_cgroup_io_limit_operations" ["owner", "device", "direction"] {
+        "Limit on the reads or writes per second that the owner may make on the block device: in v2 the lowest of its cgroup and those above, in v1 that of its own cgroup. No series without a limit; at most 8 devices per owner.",
+        from "v2 io.max riops, wiops; v1 blkio.throttle.{read,write}_iops_device; /sys/dev/block/*/uevent", by "cgroup", series "1 per owner, device and direction with a limit", since "0.3.0"
+    }
     CGROUP_TASKS = Gauge None "goodput_cgroup_tasks" ["owner"] {
         "Tasks (processes and threads) of the owner.",
         from "pids.current", by "cgroup", series "1 per owner", since "0.1.0"

@@ -1,7 +1,6 @@
 //! The processes on GPUs, as `/proc` shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::successors;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -90,11 +89,8 @@ pub(super) fn owners(context: &Context) -> Result<Vec<&Arc<Owner>>, Unread> {
 
 /// A cgroup and those above it, from below; the hierarchy's root, which has no limits, is left out.
 pub(super) fn with_parents(place: &Place) -> impl Iterator<Item = Place> {
-    let paths = successors(Some(place.path.clone()), |path| {
-        path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).filter(|parent| !parent.is_empty())
-    });
     let controllers = place.controllers.clone();
-    paths.map(move |path| Place { controllers: controllers.clone(), path })
+    cgroupfs::upwards(&place.path).map(move |path| Place { controllers: controllers.clone(), path })
 }
 
 /// The cgroups of those who hold a GPU, and those above them, once each: their path, and their folder in the hierarchy
@@ -112,19 +108,4 @@ pub(super) fn folder(context: &Context, place: &Place, controller: &str) -> Opti
     }
     let here = controllers.split(',').any(|name| name == controller);
     here.then(|| cgroupfs::v1_group(&context.roots, controllers, controller, path)).flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cgroup_and_those_above_it() {
-        let paths = |path: &str| {
-            let place = Place { controllers: String::new(), path: path.to_owned() };
-            with_parents(&place).map(|place| place.path).collect::<Vec<_>>()
-        };
-        assert_eq!(paths("/a.slice/b.scope/c"), ["/a.slice/b.scope/c", "/a.slice/b.scope", "/a.slice"]);
-        assert_eq!(paths("/a"), ["/a"]);
-    }
 }

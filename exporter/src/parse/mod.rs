@@ -13,6 +13,7 @@ pub mod devices;
 pub mod diskstats;
 pub mod environ;
 pub mod interrupts;
+pub mod io_limits;
 pub mod irqbalance;
 pub mod job_map;
 pub mod keyed;

@@ -1,5 +1,6 @@
 //! Where the cgroup hierarchies are: v2 alone, v1 controllers, or v1 controllers with v2 next to them (hybrid).
 
+use std::iter::successors;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, FileError, Roots};
@@ -36,6 +37,13 @@ pub fn v1_group(roots: &Roots, controllers: &str, controller: &str, path: &str) 
 #[must_use]
 pub fn group(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
+}
+
+/// A group's path and those above it, from below; the hierarchy's root, which has no limits, is left out.
+pub fn upwards(path: &str) -> impl Iterator<Item = String> {
+    successors(Some(path.to_owned()), |path| {
+        path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).filter(|parent| !parent.is_empty())
+    })
 }
 
 /// Every hierarchy mounted here.
@@ -114,6 +122,13 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_and_those_above_it() {
+        let paths = |path: &str| upwards(path).collect::<Vec<_>>();
+        assert_eq!(paths("/a.slice/b.scope/c"), ["/a.slice/b.scope/c", "/a.slice/b.scope", "/a.slice"]);
+        assert_eq!(paths("/a"), ["/a"]);
+    }
 
     #[test]
     fn stars() {

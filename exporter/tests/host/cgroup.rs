@@ -228,3 +228,62 @@ fn v1_swap_and_huge_pages() {
     assert_eq!(collected.value("goodput_cgroup_swap_current_bytes{owner=\"/lab/x\"}"), 8192.0);
     assert_eq!(collected.value("goodput_cgroup_memory_anon_thp_bytes{owner=\"/lab/x\"}"), 2_097_152.0);
 }
+
+#[test]
+fn the_lowest_limit_on_io_of_a_cgroup_and_those_above_it_holds() {
+    let mut machine = v2();
+    machine.write("sys/fs/cgroup/system.slice/io.max", "259:0 rbps=400 wbps=300 riops=max wiops=max\n");
+    machine.write("sys/fs/cgroup/system.slice/train.service/io.max", "259:0 rbps=500 wbps=max riops=20 wiops=max\n");
+    machine.write("sys/fs/cgroup/io.max", "259:0 rbps=1 wbps=1 riops=1 wiops=1\n");
+    machine.write("sys/dev/block/259:0/uevent", "MAJOR=259\nMINOR=0\nDEVNAME=nvme0n1\n");
+    machine.pattern("/system.slice/cron.service");
+    std::fs::create_dir_all(machine.path("sys/fs/cgroup/system.slice/cron.service")).unwrap();
+    let collected = machine.collect("cgroup").ok();
+    let limits = |collected: &crate::support::Collected| {
+        let samples = collected.samples().into_iter().filter(|(series, _)| series.contains("_io_limit_"));
+        samples.map(|(series, value)| (series.replace("goodput_cgroup_io_limit_", ""), value)).collect::<Vec<_>>()
+    };
+    let of = |kind: &str, owner: &str, direction: &str, value: f64| {
+        (format!("{kind}{{owner=\"{owner}\",device=\"nvme0n1\",direction=\"{direction}\"}}"), value)
+    };
+    let expected = [
+        of("bytes", "cron.service", "read", 400.0),
+        of("bytes", "cron.service", "write", 300.0),
+        of("bytes", "train.service", "read", 400.0),
+        of("bytes", "train.service", "write", 300.0),
+        of("operations", "train.service", "read", 20.0),
+    ];
+    assert_eq!(limits(&collected), expected, "the root has no limits, whatever a file there says");
+    machine.write("sys/fs/cgroup/system.slice/io.max", "259:0 rbps=fast\n");
+    let bad = machine.collect("cgroup").ok();
+    assert!(bad.left().contains("system.slice/io.max: line 1"), "{}", bad.left());
+    assert_eq!(
+        limits(&bad),
+        [of("bytes", "train.service", "read", 500.0), of("operations", "train.service", "read", 20.0)]
+    );
+}
+
+/// blk-throttle of v1 keeps groups flat: those above limit themselves alone.
+#[test]
+fn limits_on_io_of_v1_are_those_of_the_cgroup_itself() {
+    let mut machine = Machine::empty();
+    machine.write("sys/fs/cgroup/blkio/lab/x/blkio.throttle.read_bps_device", "8:16 1048576\n");
+    machine.write("sys/fs/cgroup/blkio/lab/x/blkio.throttle.write_iops_device", "8:16 70\n");
+    machine.write("sys/fs/cgroup/blkio/lab/blkio.throttle.read_bps_device", "8:16 1024\n");
+    machine.write("proc/7/cgroup", "4:blkio:/lab/x\n");
+    machine.gpu("00000000:1A:00.0", &[7]);
+    let collected = machine.collect("cgroup").ok();
+    let labels = |direction: &str| format!("{{owner=\"/lab/x\",device=\"8:16\",direction=\"{direction}\"}}");
+    assert_eq!(collected.value(&format!("goodput_cgroup_io_limit_bytes{}", labels("read"))), 1_048_576.0);
+    assert_eq!(collected.value(&format!("goodput_cgroup_io_limit_operations{}", labels("write"))), 70.0);
+    assert_eq!(collected.count("goodput_cgroup_io_limit_bytes"), 1);
+}
+
+#[test]
+fn limits_of_many_devices_are_cut() {
+    let mut machine = v2();
+    let lines: String = (0..20).map(|n| format!("8:{n} rbps=5 wbps=max riops=max wiops=max\n")).collect();
+    machine.write("sys/fs/cgroup/system.slice/train.service/io.max", &lines);
+    machine.gpu("00000000:1B:00.0", &[]);
+    assert_eq!(machine.collect("cgroup").ok().count("goodput_cgroup_io_limit_bytes"), 8);
+}

@@ -1,5 +1,6 @@
 //! `cgroup`: CPU, memory, I/O and pressure of the cgroups that hold GPU processes, the same for v1, v2 and hybrid.
 
+pub(crate) mod io_limits;
 mod v1;
 mod v2;
 
@@ -23,7 +24,7 @@ pub(crate) const MAX_OWNERS: usize = 64;
 /// The row of this collector.
 pub(crate) const ENTRY: Entry = Entry::new::<Cgroup>(
     "cgroup",
-    "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 15 files per owner, at most 64 owners.",
+    "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 16 files per owner and 1 per cgroup above, at most 64 owners.",
     2,
 );
 
@@ -39,12 +40,14 @@ impl Collector for Cgroup {
         out.push(&CGROUP_SKIPPED, &[], owners.len().saturating_sub(MAX_OWNERS) as f64);
         let Unmatched { skipped, error } = context.owners.unmatched();
         out.push(&CGROUP_INCLUDE_SKIPPED, &[], *skipped as f64);
+        let mut limits = io_limits::Seen::default();
         let result = error.as_ref().map_or(Ok(Done::Ok), |error| Err(CollectError::Other(error.clone())));
         for owner in owners.iter().take(MAX_OWNERS) {
             let mut group = Group::default();
             read(context, owner, &stacked, &mut group);
             group.push(&owner.id, out);
             group.push_allowed_cpus(&owner.id, nodes, out);
+            limits.push(&context.roots, owner, out);
         }
         result
     }
