@@ -234,8 +234,8 @@ crate::metric_rows! {
         from "v2 memory.events max; v1 memory.failcnt", by "cgroup", series "1 per owner", since "0.1.0"
     }
     CGROUP_MEMORY_OOM_EVENTS = Counter None "goodput_cgroup_memory_oom_events_total" ["owner"] {
-        "Times an allocation was about to fail at the limit.",
-        from "v2 memory.events oom", by "cgroup", series "1 per owner (v2)", since "0.1.0"
+        "Times an allocation was about to fail at the limit; no series before the first.",
+        from "v2 memory.events oom", by "cgroup", series "1 per owner with such events (v2)", since "0.1.0"
     }
     CGROUP_MEMORY_OOM_KILLS = Counter None "goodput_cgroup_memory_oom_kills_total" ["owner"] {
         "Processes of the owner killed by the OOM killer.",

@@ -91,8 +91,8 @@ crate::metric_rows! {
         from "/sys/class/infiniband/*/ports/*/counters/port_xmit_wait", by "network", series "1 per RDMA port, at most 16", since "0.1.0"
     }
     RDMA_ERRORS = Counter None "goodput_rdma_port_errors_total" ["device", "port", "kind"] {
-        "Errors of the link, by the kernel's name for them; each stops at 15, 255 or 65535 and stays there.",
-        from "/sys/class/infiniband/*/ports/*/counters", by "network", series "8 per RDMA port, at most 16", since "0.1.0"
+        "Errors of the link, by the kernel's name for them; each stops at 15, 255 or 65535 and stays there. `port_rcv_remote_physical_errors` has no series before its first event.",
+        from "/sys/class/infiniband/*/ports/*/counters", by "network", series "7 per RDMA port, 8 with errors of remote links, at most 16 ports", since "0.1.0"
     }
     RDMA_SATURATED = Gauge None "goodput_rdma_saturated_counters" ["device", "port"] {
         "Counters of the port that stand at their maximum and count no more until they are cleared.",

@@ -287,3 +287,15 @@ fn limits_of_many_devices_are_cut() {
     machine.gpu("00000000:1B:00.0", &[]);
     assert_eq!(machine.collect("cgroup").ok().count("goodput_cgroup_io_limit_bytes"), 8);
 }
+
+#[test]
+fn allocations_that_were_about_to_fail_have_no_series_before_the_first() {
+    let machine = v2();
+    let count = |oom: u32| {
+        let events = format!("low 0\nhigh 0\nmax 0\noom {oom}\noom_kill 0\n");
+        machine.write("sys/fs/cgroup/system.slice/train.service/memory.events", &events);
+        let collected = machine.collect("cgroup").ok();
+        ["oom_events", "oom_kills"].map(|kind| collected.count(&format!("goodput_cgroup_memory_{kind}_total")))
+    };
+    assert_eq!((count(0), count(1)), ([0, 1], [1, 1]));
+}

@@ -341,3 +341,15 @@ fn one_devices_garbage_leaves_the_other() {
 fn nothing_at_all() {
     assert!(matches!(Machine::empty().collect("network").result, Ok(Done::NotApplicable(_))));
 }
+
+#[test]
+fn errors_of_links_further_on_have_no_series_before_the_first() {
+    let machine = Machine::empty();
+    let counters = "sys/class/infiniband/mlx5_0/ports/1/counters";
+    let count = |remote: &str| {
+        machine.write(&format!("{counters}/symbol_error"), "0\n");
+        machine.write(&format!("{counters}/port_rcv_remote_physical_errors"), remote);
+        machine.collect("network").ok().count("goodput_rdma_port_errors_total")
+    };
+    assert_eq!((count("0\n"), count("3\n")), (1, 2));
+}

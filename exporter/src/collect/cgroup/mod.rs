@@ -176,7 +176,8 @@ impl Group {
             (&CGROUP_SWAP, self.swap),
             (&CGROUP_MEMORY_HIGH_EVENTS, self.high_events),
             (&CGROUP_MEMORY_MAX_EVENTS, self.max_events),
-            (&CGROUP_MEMORY_OOM_EVENTS, self.oom_events),
+            // Most owners never have any, and what follows from one has its zeros in the next row.
+            (&CGROUP_MEMORY_OOM_EVENTS, self.oom_events.filter(|n| *n > 0)),
             (&CGROUP_MEMORY_OOM_KILLS, self.oom_kills),
             (&CGROUP_MAJOR_FAULTS, self.major_faults),
             (&CGROUP_READ_BYTES, self.read_bytes),

@@ -23,6 +23,10 @@ const ERRORS: [(&str, u64); 8] = [
     ("excessive_buffer_overrun_errors", 0xf),
 ];
 
+/// The one of them whose series begins with its first event: it says what happened to a link further on, and the ports of
+/// that link say so themselves.
+const OF_OTHERS: &str = "port_rcv_remote_physical_errors";
+
 /// Where transmit wait stops, and data of a device without the extended counters of 64 bits.
 const MAX_32: u64 = u32::MAX as u64;
 
@@ -215,7 +219,8 @@ fn counters(folder: &Path, [device, port]: [&str; 2], driver: &Driver, out: &mut
     }
     out.push(&RDMA_WAIT, &[device, port], read("port_xmit_wait", MAX_32).map(|n| n as f64));
     for (kind, maximum) in ERRORS {
-        out.push(&RDMA_ERRORS, &[device, port, kind], read(kind, maximum).map(|n| n as f64));
+        let value = read(kind, maximum).filter(|n| *n > 0 || kind != OF_OTHERS);
+        out.push(&RDMA_ERRORS, &[device, port, kind], value.map(|n| n as f64));
     }
     out.push(&RDMA_SATURATED, &[device, port], (known > 0).then_some(saturated as f64));
 }
