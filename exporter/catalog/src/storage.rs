@@ -33,6 +33,10 @@ crate::metric_rows! {
         "NFS mounts of the node; series are made for the first 16.",
         from "/proc/1/mountstats, else /proc/self/mountstats", by "storage", series "1 where there is NFS", since "0.1.0"
     }
+    NFS_MOUNT_INFO = Info None "goodput_nfs_mount_info" ["mount", "export"] + ["version", "proto", "nconnect", "timeo_seconds", "hard"] {
+        "How the NFS mount was made: NFS version, transport, connections to the server, time after which a request counts as lost, and whether requests are repeated until the server answers (hard) or fail.",
+        from "/proc/1/mountstats opts:", by "storage", series "1 per NFS mount, at most 16", since "0.3.0"
+    }
     NFS_READ_BYTES = Counter Bytes "goodput_nfs_read_bytes_total" ["mount", "export"] {
         "Bytes read from the server, without what the page cache had; mounts of one export may share their counts.",
         from "/proc/1/mountstats bytes: word 5", by "storage", series "1 per NFS mount, at most 16", since "0.1.0"

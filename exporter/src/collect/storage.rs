@@ -3,7 +3,7 @@
 use super::node::{self, MAX_DISKS};
 use super::*;
 use crate::parse::diskstats::{self, Disk};
-use crate::parse::mountstats::{self, Mount, Operations};
+use crate::parse::mountstats::{self, Mount, Operations, Options};
 use crate::source::{blocks, process};
 use goodput_catalog::storage::*;
 
@@ -92,6 +92,9 @@ fn nfs(roots: &Roots, out: &mut Families) -> bool {
 }
 
 fn push_mount(mount: &Mount<'_>, out: &mut Families) {
+    if let Some(options) = &mount.options {
+        push_options(mount, options, out);
+    }
     out.push(&NFS_READ_BYTES, &[mount.point, mount.export], mount.read_bytes.map(|n| n as f64));
     out.push(&NFS_WRITTEN_BYTES, &[mount.point, mount.export], mount.written_bytes.map(|n| n as f64));
     for (kind, operations) in [("read", &mount.read), ("write", &mount.write), ("other", &mount.other)] {
@@ -103,4 +106,12 @@ fn push_mount(mount: &Mount<'_>, out: &mut Families) {
         out.push(&NFS_ROUND_TRIP, &labels, round_trip.as_secs_f64());
         out.push(&NFS_EXECUTION, &labels, execution.as_secs_f64());
     }
+}
+
+fn push_options(mount: &Mount<'_>, options: &Options<'_>, out: &mut Families) {
+    let timeout = options.timeout.map(|timeout| timeout.as_secs_f64().to_string()).unwrap_or_default();
+    let hard = options.is_hard.map(|hard| hard.to_string()).unwrap_or_default();
+    let [version, protocol] = [options.version, options.protocol].map(Option::unwrap_or_default);
+    let labels = [version, protocol, &options.connections.to_string(), &timeout, &hard];
+    out.push_with(&NFS_MOUNT_INFO, &[mount.point, mount.export], &labels, 1.0);
 }

@@ -17,6 +17,21 @@ pub struct Operations {
     pub execution: Duration,
 }
 
+/// How a mount was made, by its `opts:` line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options<'a> {
+    /// As in `4.2`; `None` where the line does not say.
+    pub version: Option<&'a str>,
+    /// `tcp`, `rdma` and the like; `None` where the line does not say.
+    pub protocol: Option<&'a str>,
+    /// Connections to the server. The kernel names them only where the mount asked for a number.
+    pub connections: u32,
+    /// Time after which a request counts as lost; `None` where the line does not say.
+    pub timeout: Option<Duration>,
+    /// Is a request repeated until the server answers? `None` where the line does not say.
+    pub is_hard: Option<bool>,
+}
+
 /// One NFS mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount<'a> {
@@ -24,6 +39,8 @@ pub struct Mount<'a> {
     pub point: &'a str,
     /// Server and path.
     pub export: &'a str,
+    /// How it was made; `None` without a line, or where that makes no sense.
+    pub options: Option<Options<'a>>,
     /// Bytes read from the server; `None` where the line makes no sense.
     pub read_bytes: Option<u64>,
     /// Bytes written to the server; `None` where the line makes no sense.
@@ -53,6 +70,9 @@ pub fn parse(text: &str) -> Parsed<Vec<Mount<'_>>> {
         let Some(mount) = mounts.last_mut().filter(|_| inside) else { return Ok(()) };
         if line.starts_with("per-op statistics") {
             per_op = true;
+        } else if let Some(text) = line.strip_prefix("opts:") {
+            let error = || ParseError::new(number, "options, of which nconnect= and timeo= are unsigned numbers", line);
+            mount.options = Some(options(text).ok_or_else(error)?);
         } else if let Some(bytes) = line.strip_prefix("bytes:") {
             let [.., read, written] = numbers::<6>(bytes)
                 .ok_or_else(|| ParseError::new(number, "at least 6 unsigned numbers behind bytes:", line))?;
@@ -79,6 +99,25 @@ fn nfs(device: &str) -> Option<Mount<'_>> {
         other: Some(Operations::default()),
         ..Mount::default()
     })
+}
+
+/// `rw,vers=4.2,...,hard,proto=tcp,nconnect=8,timeo=600,...`; `timeo` is in tenths of a second (nfs(5)).
+fn options(text: &str) -> Option<Options<'_>> {
+    let mut options = Options { connections: 1, ..Options::default() };
+    for option in text.trim().split(',') {
+        match option.split_once('=').unwrap_or((option, "")) {
+            ("vers", version) => options.version = Some(version),
+            ("proto", protocol) => options.protocol = Some(protocol),
+            ("nconnect", count) => options.connections = count.parse().ok()?,
+            ("timeo", tenths) => {
+                options.timeout = Some(Duration::from_millis(tenths.parse::<u64>().ok()?.checked_mul(100)?))
+            }
+            ("hard", _) => options.is_hard = Some(true),
+            ("soft" | "softerr", _) => options.is_hard = Some(false),
+            _ => {}
+        }
+    }
+    Some(options)
 }
 
 /// The first `N` numbers.
@@ -143,6 +182,30 @@ mod tests {
     }
 
     #[test]
+    fn options_of_mounts() {
+        let of = |text: &str| {
+            let text = format!("device s:/a mounted on /data with fstype nfs4 statvers=1.1\n\topts:\t{text}\n");
+            let parsed = parse(&text);
+            (parsed.value[0].export.to_owned(), parsed.left_out.count, format!("{:?}", parsed.value[0].options))
+        };
+        for (text, options) in [
+            ("rw,vers=4.2,hard,proto=tcp,timeo=600,retrans=2", "Some(\"4.2\") Some(\"tcp\") 1 Some(60s) Some(true)"),
+            ("ro,vers=3,softerr,proto=rdma,nconnect=8,timeo=5", "Some(\"3\") Some(\"rdma\") 8 Some(500ms) Some(false)"),
+            ("rw", "None None 1 None None"),
+        ] {
+            let [version, protocol, connections, timeout, hard] =
+                <[&str; 5]>::try_from(options.split(' ').collect::<Vec<_>>()).unwrap();
+            let options = format!(
+                "Some(Options {{ version: {version}, protocol: {protocol}, connections: {connections}, timeout: {timeout}, is_hard: {hard} }})"
+            );
+            assert_eq!(of(text), ("s:/a".to_owned(), 0, options), "{text}");
+        }
+        for bad in ["rw,nconnect=many", "rw,timeo=-1", "rw,timeo=18446744073709551615"] {
+            assert_eq!(of(bad), ("s:/a".to_owned(), 1, "None".to_owned()), "{bad}");
+        }
+    }
+
+    #[test]
     fn short_lines_are_named() {
         let head = "device s:/a mounted on /data with fstype nfs\n";
         let line = |text: &str| parse(&format!("{head}{text}")).left_out.first.unwrap().line;
@@ -154,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "(device a mounted on b with fstype nfs\n|bytes:|per-op statistics\n|READ:|[0-9]{1,21}| |\n|\\PC)*") {
+        fn never_panics(text in "(device a mounted on b with fstype nfs\n|opts:|,timeo=|nconnect=|bytes:|per-op statistics\n|READ:|[0-9]{1,21}| |\n|\\PC)*") {
             let _ = parse(&text);
         }
     }

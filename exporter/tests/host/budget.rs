@@ -237,7 +237,8 @@ fn disks(machine: &Machine) {
     let disks: String = names.map(|name| format!("259 0 {name} 1 2 3 4 5 6 7 8 9 10 11\n")).collect();
     machine.write("sys/block/md0/size", "1\n");
     machine.write("sys/block/dm-0/dm/name", "vg-root\n");
-    machine.write("proc/1/mountstats", "device s:/a mounted on /a with fstype nfs\nbytes: 1 2 3 4 5 6\n");
+    machine
+        .write("proc/1/mountstats", "device s:/a mounted on /a with fstype nfs\nopts: rw,vers=3\nbytes: 1 2 3 4 5 6\n");
     machine.write("proc/fs/lustre/llite/scratch-1/stats", include_str!("../fixtures/collectors/lustre/times.stats"));
     machine.write("proc/diskstats", &disks);
     machine.write("proc/1/mountinfo", "24 1 259:1 / / rw - ext4 /dev/nvme0n1 rw\n");

@@ -1,7 +1,7 @@
 use goodput_exporter::collect::Done;
 use goodput_exporter::source::files::FileError;
 
-use crate::support::{Machine, oracle};
+use crate::support::{Machine, facts, oracle, shared};
 
 /// node_exporter's proc tree, with its disks in `/sys/block`, and the NFS mounts of the process that has any.
 fn machine() -> Machine {
@@ -85,4 +85,28 @@ fn without_nfs_nothing_is_said_of_it() {
     assert_eq!(collected.count("goodput_nfs_mounts"), 0);
     assert_eq!(collected.count("goodput_disk_queue_seconds_total"), 5);
     assert!(matches!(Machine::empty().collect("storage").result, Ok(Done::NotApplicable(_))));
+}
+
+/// As an independent reader found them; a mount that a later one covers has no series.
+#[test]
+fn recorded_mounts_and_how_they_were_made() {
+    for (fixture, version, mounts) in [("net-nfs42-slot-wait", "4.2", 1), ("net-nfs-rdma-nconnect8", "3", 7)] {
+        let machine = Machine::empty();
+        let text = std::fs::read_to_string(shared(&format!("{fixture}/proc/1/mountstats"))).unwrap();
+        machine.write("proc/1/mountstats", &text);
+        let collected = machine.collect("storage").ok();
+        assert_eq!((collected.left(), collected.count("goodput_nfs_mount_info")), (String::new(), mounts), "{fixture}");
+        for fact in facts(fixture).as_array().unwrap() {
+            if fact["covered_by_a_later_mount"].as_bool().unwrap() {
+                continue;
+            }
+            let [mount, export, proto] = ["mount", "export", "proto"].map(|key| fact[key].as_str().unwrap());
+            let (nconnect, hard) = (fact["nconnect"].as_str().unwrap_or("1"), fact["hard"].as_bool().unwrap());
+            let seconds = fact["timeo_deciseconds"].as_str().unwrap().parse::<f64>().unwrap() / 10.0;
+            let series = format!(
+                "goodput_nfs_mount_info{{mount=\"{mount}\",export=\"{export}\",version=\"{version}\",proto=\"{proto}\",nconnect=\"{nconnect}\",timeo_seconds=\"{seconds}\",hard=\"{hard}\"}}"
+            );
+            assert_eq!(collected.value(&series), 1.0);
+        }
+    }
 }
