@@ -12,18 +12,21 @@ mod gpu_modes;
 mod gpu_sharing;
 mod huge_pages;
 mod irq;
+mod job_io;
 mod job_limits;
 mod job_memory;
 mod kubelet;
 mod memlock;
 mod memory;
 mod network;
+mod nfs;
 mod node;
 mod numa;
 mod overlay;
 mod pci;
 mod pinning;
 mod pod_qos;
+mod rdma;
 mod storage;
 mod swap;
 mod writeback;
@@ -56,6 +59,7 @@ pub static CHECKS: &[&Check] = &[
     &storage::SCHEDULER,
     &storage::RAID,
     &storage::NFS,
+    &nfs::NCONNECT,
     &overlay::LAYER,
     &cpu::GOVERNOR,
     &cpu::IDLE_STATES,
@@ -77,7 +81,9 @@ pub static CHECKS: &[&Check] = &[
     &network::LANES,
     &network::SPEED,
     &network::MTU,
+    &network::RAIL_MTU,
     &network::PORTS,
+    &rdma::COUNTERS,
     &gpu::PERSISTENCE,
     &gpu::PCIE_LINK,
     &pci::IOMMU,
@@ -110,6 +116,7 @@ pub static CHECKS: &[&Check] = &[
     &cgroup::CPUS_PER_GPU,
     &job_memory::HIGH,
     &job_memory::SWAP,
+    &job_io::LIMITS,
     &job_limits::PIDS,
     &job_limits::OPEN_FILES,
     &job_limits::SHM,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::attribute::{Owner, Place};
 use crate::collect::overlay;
+use crate::parse::Parsed;
 use crate::parse::io_limits::{self, Kind, Limit};
 use crate::source::cgroupfs;
 use crate::source::files::{self, Roots};
@@ -25,6 +26,8 @@ const V1: [(&str, Kind); 4] = [
 
 /// One group whose limits hold for an owner.
 pub(crate) struct Group {
+    /// Its path in the hierarchy.
+    pub(crate) path: String,
     folder: PathBuf,
     is_v2: bool,
 }
@@ -36,27 +39,33 @@ pub(crate) fn groups(roots: &Roots, owner: &Owner) -> Vec<Group> {
     for Place { controllers, path } in &owner.places {
         if controllers.is_empty() {
             let root = cgroupfs::v2_root(roots);
-            let group = |path: String| Group { folder: cgroupfs::group(&root, &path), is_v2: true };
+            let group = |path: String| Group { folder: cgroupfs::group(&root, &path), path, is_v2: true };
             groups.extend(cgroupfs::upwards(path).map(group));
         } else if controllers.split(',').any(|name| name == "blkio") {
             let folder = cgroupfs::v1_group(roots, controllers, "blkio", path);
-            groups.extend(folder.map(|folder| Group { folder, is_v2: false }));
+            groups.extend(folder.map(|folder| Group { path: path.clone(), folder, is_v2: false }));
         }
     }
     groups
 }
 
 impl Group {
-    /// Its limits, each with the name of its file.
-    pub(crate) fn limits(&self) -> Vec<(&'static str, Limit)> {
-        let read = |file: &'static str, parse: &dyn Fn(&str) -> crate::parse::Parsed<Vec<Limit>>| {
-            let limits = files::get(&self.folder.join(file), parse).unwrap_or_default();
-            limits.into_iter().map(move |limit| (file, limit))
-        };
+    /// Its limits, each with the name of its file; `None` where it has no file of them.
+    pub(crate) fn limits(&self) -> Option<Vec<(&'static str, Limit)>> {
         if self.is_v2 {
-            return read("io.max", &io_limits::io_max).collect();
+            return self.read("io.max", io_limits::io_max);
         }
-        V1.into_iter().flat_map(|(file, kind)| read(file, &|text| io_limits::throttle(text, kind))).collect()
+        let found = V1.into_iter().filter_map(|(file, kind)| self.read(file, |text| io_limits::throttle(text, kind)));
+        found.reduce(|all, more| [all, more].concat())
+    }
+
+    fn read(
+        &self,
+        file: &'static str,
+        parse: impl FnOnce(&str) -> Parsed<Vec<Limit>>,
+    ) -> Option<Vec<(&'static str, Limit)>> {
+        let limits = files::get(&self.folder.join(file), parse)?;
+        Some(limits.into_iter().map(|limit| (file, limit)).collect())
     }
 }
 
@@ -72,7 +81,7 @@ impl Seen {
     pub(super) fn push(&mut self, roots: &Roots, owner: &Owner, out: &mut Families) {
         let mut lowest: BTreeMap<String, BTreeMap<Kind, u64>> = BTreeMap::new();
         for group in groups(roots, owner) {
-            let limits = self.groups.entry(group.folder.clone()).or_insert_with(|| group.limits());
+            let limits = self.groups.entry(group.folder.clone()).or_insert_with(|| group.limits().unwrap_or_default());
             for (_, Limit { device, kind, most }) in limits {
                 let least = lowest.entry(device.clone()).or_default().entry(*kind).or_insert(*most);
                 *least = (*least).min(*most);

@@ -1,6 +1,6 @@
 //! `network`: physical interfaces against their line rate, TCP, and RDMA ports.
 
-mod rdma;
+pub(crate) mod rdma;
 
 use std::path::Path;
 

@@ -27,6 +27,12 @@ const ERRORS: [(&str, u64); 8] = [
 /// that link say so themselves.
 const OF_OTHERS: &str = "port_rcv_remote_physical_errors";
 
+/// How long data waited to be sent, in ticks.
+pub(crate) const TRANSMIT_WAIT: &str = "port_xmit_wait";
+
+/// The counters that stop at 32 bits, where the device has no extended ones.
+const LARGE: [&str; 3] = ["port_rcv_data", "port_xmit_data", TRANSMIT_WAIT];
+
 /// Where transmit wait stops, and data of a device without the extended counters of 64 bits.
 const MAX_32: u64 = u32::MAX as u64;
 
@@ -217,10 +223,21 @@ fn counters(folder: &Path, [device, port]: [&str; 2], driver: &Driver, out: &mut
         let words = read(name, MAX_32).map(|words| words as f64 * WORD_BYTES);
         out.push(row, &[device, port], words.or_else(|| of_driver(folder, bytes?)));
     }
-    out.push(&RDMA_WAIT, &[device, port], read("port_xmit_wait", MAX_32).map(|n| n as f64));
+    out.push(&RDMA_WAIT, &[device, port], read(TRANSMIT_WAIT, MAX_32).map(|n| n as f64));
     for (kind, maximum) in ERRORS {
         let value = read(kind, maximum).filter(|n| *n > 0 || kind != OF_OTHERS);
         out.push(&RDMA_ERRORS, &[device, port, kind], value.map(|n| n as f64));
     }
     out.push(&RDMA_SATURATED, &[device, port], (known > 0).then_some(saturated as f64));
+}
+
+/// The counters of a port that stand at their maximum; `None` where it has none.
+pub(crate) fn full(port: &Path) -> Option<Vec<&'static str>> {
+    let all = LARGE.into_iter().map(|name| (name, MAX_32)).chain(ERRORS);
+    let read = |(name, maximum): (&'static str, u64)| {
+        let value = files::get(&port.join("counters").join(name), net::port_counter).flatten()?;
+        Some((name, value == maximum))
+    };
+    let known: Vec<_> = all.filter_map(read).collect();
+    (!known.is_empty()).then(|| known.into_iter().filter(|(_, is_full)| *is_full).map(|(name, _)| name).collect())
 }

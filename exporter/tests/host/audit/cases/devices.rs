@@ -11,6 +11,11 @@ pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/block/md0/queue/read_ahead_kb", "8192\n"),
     ("sys/block/md0/md/degraded", "0\n"),
     ("proc/1/mounts", "/dev/md0 / ext4 rw 0 0\nnas:/data /data nfs4 rw,rsize=1048576,wsize=1048576,hard 0 0\n"),
+    (
+        "proc/1/mountstats",
+        "device nas:/data mounted on /data with fstype nfs4\nopts: rw,vers=4.2,hard,proto=tcp,nconnect=8,timeo=600\n\
+         per-op statistics\nREAD: 5000 5000 0 1 1 6 100 900\n",
+    ),
     ("sys/class/net/lo/operstate", "unknown\n"),
     ("sys/class/net/lo/mtu", "65536\n"),
     ("sys/class/net/eth0/operstate", "up\n"),
@@ -31,6 +36,9 @@ pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/class/net/eth1/device/max_link_width", "16\n"),
     ("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
     ("sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "65534\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_wait", "4294967295\n"),
 ];
 
 pub(super) const WRONG: &[Case] = &[
@@ -58,8 +66,18 @@ pub(super) const WRONG: &[Case] = &[
         "64 KiB at /data",
         "remove rsize=",
     ),
+    case(
+        "nfs_nconnect",
+        "proc/1/mountstats",
+        "device nas:/data mounted on /data with fstype nfs4\nopts: rw,vers=4.2,hard,proto=tcp,timeo=600\n\
+         per-op statistics\nREAD: 5000 5000 0 1 1 6 100 900\n",
+        Status::Warn,
+        "/data: one connection, reads wait at the node for 89 % of their time",
+        "nconnect=8",
+    ),
     case("raid_degraded", "sys/block/md0/md/degraded", "1\n", Status::Fail, "md0 lacks 1 disk", "mdadm"),
     case("nic_mtu", "sys/class/net/eth0/mtu", "1500\n", Status::Warn, "1500 on eth0", "ip link set dev eth0 mtu 9000"),
+    case("rail_mtu", "sys/class/net/eth1/mtu", "9216\n", Status::Warn, "9000 on eth0, 9216 on eth1", "ip link set dev"),
     case(
         "nic_speed",
         "sys/class/net/eth1/speed",
@@ -85,6 +103,14 @@ pub(super) const WRONG: &[Case] = &[
         "mlx5_0 port 1 is 1: DOWN",
         "ibstat",
     ),
+    case(
+        "rdma_counters_full",
+        "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error",
+        "65535\n",
+        Status::Warn,
+        "mlx5_0 port 1: symbol_error",
+        "perfquery -C mlx5_0 -P 1 -R",
+    ),
 ];
 
 pub(super) const ODD: &[Odd] = &[
@@ -95,6 +121,15 @@ pub(super) const ODD: &[Odd] = &[
     ("nfs_transfer_size", "proc/1", None, Status::NotApplicable),
     ("nfs_transfer_size", "proc/1/mounts", Some("/dev/md0 / ext4 rw 0 0\n"), Status::NotApplicable),
     ("nfs_transfer_size", "proc/1/mounts", Some("/dev/md0\n"), Status::Error),
+    ("nfs_nconnect", "proc/1/mountstats", None, Status::NotApplicable),
+    (
+        "nfs_nconnect",
+        "proc/1/mountstats",
+        Some("device nas:/a mounted on /a with fstype nfs\nopts: nconnect=many\n"),
+        Status::Error,
+    ),
+    ("nfs_nconnect", "sys/class/net/eth0/speed", Some("10000\n"), Status::Pass),
+    ("nfs_nconnect", "sys/class/net", None, Status::NotApplicable),
     ("raid_degraded", "sys/block/md0/md", None, Status::NotApplicable),
     ("raid_degraded", "sys/block/md0/md/degraded", Some("yes\n"), Status::Error),
     ("nic_mtu", "sys/class/net", None, Status::NotApplicable),
@@ -107,6 +142,12 @@ pub(super) const ODD: &[Odd] = &[
     ("nic_numa_node", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
     ("nic_pcie_link", "sys/class/net/eth0/device/max_link_width", None, Status::Pass),
     ("nic_pcie_link", "sys/class/net/eth0/device/max_link_width", Some("wide\n"), Status::Error),
+    ("rail_mtu", "sys/class/net/eth0", None, Status::NotApplicable),
+    ("rail_mtu", "sys/class/net/eth0/speed", Some("200000\n"), Status::NotApplicable),
+    ("rail_mtu", "sys/class/net/eth0/mtu", Some("large\n"), Status::Error),
+    ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/counters", None, Status::NotApplicable),
+    ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/link_layer", Some("Ethernet\n"), Status::Warn),
+    ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", Some("many\n"), Status::Error),
     ("rdma_ports", "sys/class/infiniband", None, Status::NotApplicable),
     ("rdma_ports", "sys/class/infiniband/mlx5_0/ports/1/rate", None, Status::NotApplicable),
 ];

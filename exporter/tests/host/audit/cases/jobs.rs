@@ -24,11 +24,13 @@ pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/fs/cgroup/system.slice/slurmstepd.scope/memory.current", "120000000000\n"),
     ("sys/fs/cgroup/system.slice/slurmstepd.scope/memory.stat", "inactive_file 0\n"),
     ("sys/fs/cgroup/system.slice/slurmstepd.scope/memory.max", "max\n"),
+    ("sys/fs/cgroup/system.slice/slurmstepd.scope/io.max", "259:0 rbps=max wbps=max riops=max wiops=max\n"),
+    ("sys/dev/block/259:0/uevent", "MAJOR=259\nMINOR=0\nDEVNAME=nvme0n1\n"),
     ("sys/fs/cgroup/system.slice/memory.high", "200000000000\n"),
     ("sys/fs/cgroup/system.slice/memory.events", "low 0\nhigh 0\nmax 0\n"),
 ];
 
-/// The first two are the limits of a cgroup above the job's own.
+/// The first two, and that of I/O, are the limits of a cgroup above the job's own.
 pub(super) const WRONG: &[Case] = &[
     case(
         "cpu_quota",
@@ -53,6 +55,14 @@ pub(super) const WRONG: &[Case] = &[
         Status::Warn,
         "/system.slice/slurmstepd.scope: 600 tasks of 700",
         "podPidsLimit",
+    ),
+    case(
+        "job_io_limits",
+        "sys/fs/cgroup/system.slice/slurmstepd.scope/io.max",
+        "259:0 rbps=104857600 wbps=max riops=max wiops=800\n",
+        Status::Warn,
+        "nvme0n1 reads 100 MiB/s by io.max of /system.slice/slurmstepd.scope, nvme0n1 800 writes/s",
+        "IOReadBandwidthMax=",
     ),
     case(
         "open_files",
@@ -102,6 +112,8 @@ pub(super) const ODD: &[Odd] = &[
     ("pids_limit", "sys/fs/cgroup/system.slice/slurmstepd.scope/pids.max", None, Status::Pass),
     ("pids_limit", "sys/fs/cgroup/system.slice/slurmstepd.scope/pids.events", Some("max 3\n"), Status::Fail),
     ("pids_limit", "sys/fs/cgroup/system.slice/slurmstepd.scope/pids.max", Some("few\n"), Status::Error),
+    ("job_io_limits", "sys/fs/cgroup/system.slice/slurmstepd.scope/io.max", None, Status::NotApplicable),
+    ("job_io_limits", "sys/fs/cgroup/system.slice/slurmstepd.scope/io.max", Some("259:0 rbps=fast\n"), Status::Error),
     ("open_files", "proc/100/limits", Some("Max open files many\n"), Status::Error),
     ("open_files", "proc/100/limits", Some("Max open files unlimited unlimited files\n"), Status::Pass),
     ("shm_size", "proc/100/mounts", Some("shm /dev/shm\n"), Status::Error),
