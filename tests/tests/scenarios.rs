@@ -138,6 +138,7 @@ struct Minute {
     advice: Vec<&'static str>,
     culprits: BTreeSet<String>,
     causes: BTreeSet<&'static str>,
+    which: BTreeSet<String>,
 }
 
 impl Minute {
@@ -165,6 +166,7 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
                 (None, None) => culprit.node.clone(),
             };
             minute.culprits.extend(interval.charged_to.as_ref().map(named));
+            minute.which.extend(which.cloned());
             minute.causes.extend(interval.cause.as_ref().map(|cause| cause.kind.name()));
         }
         minute.advice = judged.advisories.iter().filter(|a| a.gpu == gpu).map(|a| a.advice.name()).collect();
@@ -254,8 +256,11 @@ fn failures(Told { scenario, minutes, .. }: &Told) -> Vec<String> {
             if minute.culprits != culprits {
                 failures.push(format!("minute {i}: expected {culprits:?} to be named, got {minute:?}"));
             }
-            if phase.cause.is_some() && !minute.causes.iter().eq(phase.cause.iter()) {
+            if phase.cause.is_some() && !minute.causes.iter().eq(phase.cause.iter().filter(|cause| !cause.is_empty())) {
                 failures.push(format!("minute {i}: expected the cause {:?}, got {minute:?}", phase.cause));
+            }
+            if phase.which.is_some() && !minute.which.iter().eq(phase.which.iter()) {
+                failures.push(format!("minute {i}: expected the mount or disk {:?}, got {minute:?}", phase.which));
             }
             if minute.advice != phase.advise {
                 failures.push(format!("minute {i}: expected the advice {:?}, got {minute:?}", phase.advise));

@@ -114,6 +114,7 @@ classes! {
     ColdStart = start_up::COLD_START,
     DataloaderCpu = feeding::DATALOADER_CPU,
     DataloaderStorage = feeding::DATALOADER_STORAGE,
+    IoLimited = feeding::IO_LIMITED,
     CpuThrottled = feeding::CPU_THROTTLED,
     HostNoise = feeding::HOST_NOISE,
     IrqPlacement = feeding::IRQ_PLACEMENT,

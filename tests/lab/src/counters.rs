@@ -1,6 +1,7 @@
 //! What a simulated machine counts, from which exporters tell and the truth is known.
 
 use super::network::Carried;
+use super::storage::Mounted;
 
 /// What is counted of one GPU, in seconds, bytes and joules since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,6 +90,7 @@ pub struct Counters {
     pub node_iowait: f64,
     pub node_idle: f64,
     pub network: Carried,
+    pub mounts: Mounted,
 }
 
 impl Counters {

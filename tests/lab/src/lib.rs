@@ -22,6 +22,7 @@ pub mod remote_write;
 pub mod report;
 pub mod serving;
 pub mod spoil;
+pub mod storage;
 pub mod trace;
 
 pub use artifacts::{artifact, bin};

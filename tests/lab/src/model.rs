@@ -10,6 +10,7 @@ use super::board::{Board, Draw};
 use super::counters::{Counters, GpuCounters, Spent};
 use super::phase::{Loader, Phase, WATTS};
 use super::serving::{Serving, Tick};
+use super::storage::Waits;
 use crate::demo::machine::noise::hash;
 
 /// One tick of the simulation.
@@ -253,6 +254,7 @@ impl Machine {
         let reading = doing(|task| matches!(task, Task::Reads(left) if *left > 0.0)) + usize::from(saves);
         let refaulting = doing(|task| matches!(task, Task::Refaults(_)));
         let compacting = doing(|task| matches!(task, Task::Compacts(_)));
+        let reading = self.wait_for_mounts(phase, reading);
         let (running, waiting, throttled) = self.schedule(phase);
         let (served, unserved) = self.serve(phase);
         let (waiting, throttled) = (waiting + unserved.waiting, throttled + unserved.throttled);
@@ -266,7 +268,10 @@ impl Machine {
         self.memory = (self.memory + f64::from(u8::from(phase.job)) * phase.leak / 3600.0 * TICK).min(1.0);
         self.disk = (self.disk + phase.fill / 3600.0 * TICK).min(1.0);
         self.counters.others_written += TICK * phase.others_writing;
-        self.counters.written += TICK * if saves { SAVE_RATE } else { phase.writes };
+        let saved = TICK * if saves { SAVE_RATE } else { 0.0 };
+        let to_mount = phase.storage.as_ref().is_some_and(|storage| storage.saves);
+        *if to_mount { &mut self.counters.mounts.saved } else { &mut self.counters.written } += saved;
+        self.counters.written += TICK * if saves { 0.0 } else { phase.writes };
         // A rank that launches kernels one by one keeps a CPU busy with that.
         let launching = if phase.launching > 0.0 {
             self.gpus.iter().filter(|g| matches!(g.does, Work::Computes(_))).count()
@@ -293,6 +298,13 @@ impl Machine {
         self.count_modes(phase, at_work, reading + refaulting);
         self.count_interrupts(phase);
         self.ticks += 1;
+    }
+
+    /// Counts what tasks wait for at mounts. Returns how many of them the kernel counts as waiting for I/O.
+    fn wait_for_mounts(&mut self, phase: &Phase, reading: usize) -> usize {
+        let Some(storage) = &phase.storage else { return reading };
+        self.counters.mounts.pass(storage, reading, TICK);
+        if storage.waits == Waits::Lookups { 0 } else { reading }
     }
 
     fn new_period(&mut self, phase: &Phase) {
@@ -352,7 +364,9 @@ impl Machine {
                 }
                 Task::HasBatch if self.gpus[gpu].queue < PREFETCH * phase.workers => {
                     self.gpus[gpu].queue += 1;
-                    self.counters.read += phase.batch_bytes;
+                    let waits = phase.storage.as_ref().map_or(Waits::Disk, |storage| storage.waits);
+                    self.counters.mounts.batch(waits, phase.batch_bytes);
+                    self.counters.read += if waits == Waits::Disk { phase.batch_bytes } else { 0.0 };
                     Task::Reads(phase.read * self.varied())
                 }
                 Task::HasBatch => does,

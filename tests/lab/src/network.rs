@@ -28,7 +28,12 @@ pub struct Network {
     pub tcp: bool,
     /// Bytes a second that come from storage over Ethernet.
     pub storage: f64,
+    /// NVLinks that are up of the last GPU there, of the 18 that it has, where exporters tell of them.
+    pub nvlinks: Option<u32>,
 }
+
+/// NVLinks of an H100.
+pub const NVLINKS: u32 = 18;
 
 impl Default for Network {
     fn default() -> Self {
@@ -44,6 +49,7 @@ impl Default for Network {
             congestion: 0.0,
             tcp: false,
             storage: 0.0,
+            nvlinks: None,
         }
     }
 }

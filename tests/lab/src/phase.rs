@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::network::Network;
 use super::serving::Server;
+use super::storage::Storage;
 
 /// Draw of the simulated H100 in watts: bare, with a context, at work; the first two as recorded of aicr's node.
 pub(super) const WATTS: [f64; 3] = [68.0, 115.0, 520.0];
@@ -141,6 +142,8 @@ pub struct Phase {
     pub exchange: f64,
     /// The RDMA ports and the interface over which they do so, where exporters have them.
     pub network: Option<Network>,
+    /// Where batches come from and saves go to, where exporters tell of mounts and limits.
+    pub storage: Option<Storage>,
     /// Share of the multiprocessors that kernels occupy while they spin until the other ranks are there.
     pub spin_depth: f64,
     /// What the GPU draws meanwhile, in watts.
@@ -197,6 +200,8 @@ pub struct Phase {
     pub charged_to: Option<String>,
     /// The cause of what these minutes lose.
     pub cause: Option<String>,
+    /// The mount or disk that has it, where it is no port.
+    pub which: Option<String>,
     /// What is advised in every minute but the first and the last.
     pub advise: Vec<String>,
 }
@@ -253,6 +258,7 @@ impl Default for Phase {
             sync: false,
             exchange: 0.0,
             network: None,
+            storage: None,
             spin_depth: 0.0,
             spin_watts: SPINNING_WATTS,
             ripple: 0.0,
@@ -280,6 +286,7 @@ impl Default for Phase {
             lost_to: None,
             charged_to: None,
             cause: None,
+            which: None,
             advise: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::cell::{LEFT_NODE, Part};
 use super::intervals::{Builder, Whose};
+use super::network::SOUND;
 use super::thresholds::confidence::CERTAIN;
 use super::{Class, Fact, Interval};
 use crate::frame::{Accounts, Runs};
@@ -41,6 +42,17 @@ pub struct Seen {
     pub model: Option<String>,
     /// End of its last verdict with data; without any, start of its first one.
     pub last_ms: TimeMs,
+    /// What its node exchanged before its network became slow, as the last verdict on that says.
+    pub(super) sound: Option<Sound>,
+}
+
+/// What a node exchanged for an owner while its network was sound.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+pub(super) struct Sound {
+    /// End of the verdict that says it.
+    until_ms: TimeMs,
+    bytes_per_second: f64,
+    owner: Option<String>,
 }
 
 /// The GPUs in capacity at a time, by UUID.
@@ -61,19 +73,32 @@ struct Course<'a> {
     with_data: Option<&'a Interval>,
     /// The first one that rests on samples near it, be they readings or not.
     first: Option<&'a Interval>,
+    /// By the last one that tells it.
+    sound: Option<Sound>,
 }
 
 impl Capacity {
     /// Notes verdicts, in any order, that are later than all that were noted before.
     pub fn note<'a>(&mut self, verdicts: impl IntoIterator<Item = &'a Interval>) {
         for (gpu, course) in courses(verdicts) {
+            let known = self.0.get_mut(gpu).and_then(|seen| seen.sound.take());
+            let sound = course.sound.or(known);
             match (course.end, course.with_data, course.first) {
                 ((_, true), ..) => drop(self.0.remove(gpu)),
                 (_, Some(i), _) => drop(self.0.insert(gpu.to_owned(), seen(i, i.end_ms))),
                 (_, None, Some(i)) => drop(self.0.entry(gpu.to_owned()).or_insert_with(|| seen(i, i.start_ms))),
                 (_, None, None) => {}
             }
+            if let Some(seen) = self.0.get_mut(gpu) {
+                seen.sound = sound.filter(|sound| seen.last_ms - sound.until_ms < VANISHED_MS);
+            }
         }
+    }
+
+    /// What the GPU's node exchanged for the owner, in bytes per second, before its network became slow.
+    pub(super) fn sound(&self, gpu: &str, owner: &str) -> Option<f64> {
+        let sound = self.0.get(gpu)?.sound.as_ref()?;
+        (sound.owner.as_deref() == Some(owner)).then_some(sound.bytes_per_second)
     }
 
     /// The `no_data` of GPUs that are in capacity and have no verdict in the window.
@@ -95,7 +120,7 @@ fn courses<'a>(verdicts: impl IntoIterator<Item = &'a Interval>) -> BTreeMap<&'a
     for i in verdicts {
         let has_left = i.evidence.iter().any(|evidence| evidence.signal == LEFT_NODE);
         let end = (i.end_ms, has_left);
-        let course = all.entry(&i.gpu).or_insert(Course { end, with_data: None, first: None });
+        let course = all.entry(&i.gpu).or_insert(Course { end, with_data: None, first: None, sound: None });
         course.end = course.end.max(end);
         if i.class != Class::NoData && course.with_data.is_none_or(|known| known.end_ms < i.end_ms) {
             course.with_data = Some(i);
@@ -103,13 +128,21 @@ fn courses<'a>(verdicts: impl IntoIterator<Item = &'a Interval>) -> BTreeMap<&'a
         if !has_vanished(i) && course.first.is_none_or(|known| i.start_ms < known.start_ms) {
             course.first = Some(i);
         }
+        if let Some(sound) = sound(i).filter(|sound| course.sound.as_ref().is_none_or(|known| *sound > *known)) {
+            course.sound = Some(sound);
+        }
     }
     all
 }
 
 fn seen(i: &Interval, last_ms: TimeMs) -> Seen {
     let (cluster, model) = (i.cluster.clone().unwrap_or_default(), i.model.clone());
-    Seen { gpu: i.gpu.clone(), cluster, node: i.node.clone(), model, last_ms }
+    Seen { gpu: i.gpu.clone(), cluster, node: i.node.clone(), model, last_ms, sound: None }
+}
+
+fn sound(i: &Interval) -> Option<Sound> {
+    let told = i.evidence.iter().find(|evidence| evidence.signal == SOUND)?;
+    Some(Sound { until_ms: i.end_ms, bytes_per_second: told.value, owner: i.owner.clone() })
 }
 
 /// A GPU without any data in the window.

@@ -3,11 +3,11 @@
 use super::busy::busy;
 use super::server_clock::is_server;
 use super::work::work;
-use super::writing::{WRITTEN, Writing, all_stop, writing};
+use super::writing::{WRITTEN, Writing, all_stop, stops_meanwhile, told, writing};
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict};
 use crate::frame::Reading;
 use crate::median::upper_median;
-use crate::signal::Signal;
+use crate::signal::{Scope, Signal};
 
 pub(super) const RULE: Rule = Rule {
     class: Class::Checkpoint,
@@ -31,7 +31,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
         return Verdict::No;
     }
     // Of what a node writes it is not known whose it is.
-    if signal == Signal::NodeDiskWritten && !all_stop(cell, written, t) {
+    let one_saves = || signal == Signal::MountWritten && stops_meanwhile(cell, &written, t);
+    if signal.scope() == Scope::Node && !all_stop(cell, &written, t) && !one_saves() {
         return Verdict::No;
     }
     // As long as it takes to write all of it at the highest rate seen.
@@ -48,7 +49,8 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 fn usual(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> f64 {
     let around = cell.node.around(cell.index, t.around_seconds).map(|index| Cell { index, ..*cell });
     let works = |cell: &Cell<'_>| work(cell, t).is_some_and(|work| work.ratio >= t.sustained_busy_ratio);
-    upper_median(around.filter(works).filter_map(|cell| cell.mean(signal)).collect()).unwrap_or(0.0)
+    upper_median(around.filter(works).filter_map(|cell| Some(told(&cell, signal)?.reading.mean)).collect())
+        .unwrap_or(0.0)
 }
 
 /// A save stops the work: in some of the cells that it fills, or nearly, the GPU does nothing. If the times of writing
@@ -56,14 +58,17 @@ fn usual(cell: &Cell<'_>, signal: Signal, t: &Thresholds) -> f64 {
 /// burst of fewer than three cells is not known to fill any: scrapes do not fall on its borders.
 fn goes_on_beside_work(cell: &Cell<'_>, signal: Signal, burst: f64, t: &Thresholds) -> bool {
     let around = cell.node.around(cell.index, t.around_seconds);
-    let written = |index: usize| Cell { index, ..*cell }.read(signal).filter(|written| written.max >= burst);
+    let written = |index: usize| {
+        let of_cell = told(&Cell { index, ..*cell }, signal).map(|written| written.reading);
+        of_cell.filter(|written| written.max >= burst)
+    };
     let first = (around.start..cell.index).rev().take_while(|index| written(*index).is_some()).last();
     let last = (cell.index + 1..around.end).take_while(|index| written(*index).is_some()).last();
     let run = first.unwrap_or(cell.index)..=last.unwrap_or(cell.index);
     let filled: Vec<_> = (*run.start() + 1..*run.end()).filter_map(|index| Some((index, written(index)?))).collect();
     // The median, because others may write as well in one of the cells.
     let Some(usual) = upper_median(filled.iter().map(|(_, written)| written.max).collect()) else { return false };
-    let overlaps = |(index, written): &(usize, &Reading)| {
+    let overlaps = |(index, written): &(usize, Reading)| {
         let busy = busy(&Cell { index: *index, ..*cell }, t);
         busy.is_some_and(|busy| busy.ratio + written.mean / usual > 1.0 + t.sustained_busy_ratio)
     };

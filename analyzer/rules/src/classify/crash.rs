@@ -42,6 +42,7 @@ pub const CRASH_SIGNALS: &[Signal] = &[
     Signal::NodeInfo,
     Signal::NodeBootTime,
     Signal::NodeDiskWritten,
+    Signal::MountWritten,
     Signal::JobInfo,
     Signal::PodController,
     Signal::JobController,
@@ -305,8 +306,9 @@ fn changed(before: &Cell<'_>, now: &Cell<'_>, is: impl Fn(Action) -> bool) -> Op
 
 /// Could the cell's writing be a save? `None` where no signal shows what is written.
 fn saves(cell: &Cell<'_>, t: &Thresholds) -> Option<bool> {
-    let written = writing::WRITTEN.into_iter().find_map(|signal| cell.read(signal))?;
-    Some(written.max >= t.checkpoint_bytes)
+    let of_disks = [Signal::JobWritten, Signal::NodeDiskWritten].into_iter().find_map(|s| writing::told(cell, s));
+    let told = of_disks.into_iter().chain(writing::told(cell, Signal::MountWritten));
+    Some(told.map(|written| written.reading.max).reduce(f64::max)? >= t.checkpoint_bytes)
 }
 
 /// The crashes among the ends of one run's holds.

@@ -6,9 +6,9 @@
 use super::cpu::{self, CpuUse};
 use super::depth::HeldGpus;
 use super::server_clock::is_server;
-use super::thresholds::confidence::{COUNTED, NODE_WIDE, WEAK};
+use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders, mounts};
 use crate::median::median;
 use crate::signal::Signal;
 
@@ -17,11 +17,40 @@ pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: 
 /// Loaders from which one nearly always waits.
 const FEW: f64 = 3.0;
 
+/// Evidence of waiting for lookups.
+const LOOKUPS: &str = "lookups on network file systems, in flight";
+
 /// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if is_server(cell, t) {
         return Verdict::No;
     }
+    match for_reads(cell, t) {
+        claim @ Verdict::Claim { .. } => claim,
+        other => for_lookups(cell, t).unwrap_or(other),
+    }
+}
+
+/// Tasks that wait for a lookup on NFS sleep without being counted as waiting for I/O (net/sunrpc: `rpc_wait_bit_killable`
+/// does not call `io_schedule`), so that neither PSI nor iowait shows it. Whose they are is known by tasks of the job in
+/// uninterruptible sleep, or where one owner has all GPUs of the node. One process that waits all the time has one
+/// request in flight.
+fn for_lookups(cell: &Cell<'_>, t: &Thresholds) -> Option<Verdict> {
+    let (_, in_flight) = mounts::looked_up(cell, t)?;
+    let (cpu, asleep) = (CpuUse::of(cell)?, cell.mean(Signal::JobUninterruptible));
+    let is_its = asleep.map_or_else(|| loaders::is_alone(cell), |asleep| asleep >= t.io_waiting_ratio);
+    let is_idle = work(cell, t).is_some_and(|work| 1.0 - work.ratio >= t.io_waiting_ratio);
+    if cpu.ratio > t.storage_cpu_ratio || !is_its || !is_idle {
+        return None;
+    }
+    let confidence = asleep.map_or(NODE_WIDE, |_| INFERRED).min(cpu.confidence);
+    let lookups = Fact { signal: LOOKUPS, unit: "requests", value: in_flight, threshold: t.io_waiting_ratio };
+    let asleep = asleep.map(|asleep| Fact::of(Signal::JobUninterruptible, asleep, t.io_waiting_ratio));
+    let facts = [lookups, cpu.fact(t.storage_cpu_ratio)].into_iter().chain(asleep).collect();
+    Some(Verdict::Claim { max_share: in_flight.min(1.0), confidence, facts })
+}
+
+fn for_reads(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     let Some((waiting, confidence)) = waiting(cell, t) else {
         return Verdict::Abstain {
             missing: vec![Signal::JobIoPressure, Signal::NodeIoPressure, Signal::NodeCpuIowait],

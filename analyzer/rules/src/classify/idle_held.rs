@@ -27,12 +27,12 @@ pub(super) fn idles(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<
 fn writes(course: &Course<'_>, index: usize, t: &Thresholds) -> bool {
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
     let Some(found) = writing(&cell) else { return false };
-    if found.signal != Signal::NodeDiskWritten {
+    if found.is_of_job() {
         return found.reading.mean >= t.idle_written_bytes;
     }
     let worked = |i: usize| course.busy(i).is_some_and(|busy| busy >= t.sustained_busy_ratio);
     let before = course.node.around(index, t.around_seconds).start..index;
-    found.reading.mean >= t.checkpoint_bytes && all_stop(&cell, found.reading, t) && before.into_iter().any(worked)
+    found.reading.mean >= t.checkpoint_bytes && all_stop(&cell, &found.reading, t) && before.into_iter().any(worked)
 }
 
 /// Does work end in the cell and the run without work begin, or the other way round? On its other side there is more

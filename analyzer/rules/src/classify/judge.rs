@@ -17,8 +17,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, network, paired, sampling,
-    straggler,
+    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, mounts, network, paired,
+    sampling, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -139,7 +139,7 @@ fn note(near: &mut BTreeMap<String, Near>, node: &Node, gpu: &GpuFrame, last_ms:
     let ended = gpu.here.iter().map(|span| span.end).filter(|end| *end <= window.end).max();
     let left_ms = if is_here { None } else { Some(ended.unwrap_or(window.start)) };
     let (cluster, name, model) = (node.cluster.clone(), node.node.clone(), gpu.model.clone());
-    let seen = Seen { gpu: gpu.uuid.clone(), cluster, node: name, model, last_ms };
+    let seen = Seen { gpu: gpu.uuid.clone(), cluster, node: name, model, last_ms, sound: None };
     let Some(known) = near.get_mut(&gpu.uuid) else {
         near.insert(gpu.uuid.clone(), Near { seen, left_ms });
         return;
@@ -194,10 +194,11 @@ impl Run {
         let holds = Holds::of(&nodes);
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
+        mounts::name(&mut booked, t);
         straggler::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
-        network::charge(&mut booked, sources, &window, t);
+        network::charge(&mut booked, sources, &self.capacity, &window, t);
         let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
         for (node, finished) in &finished {
             finished.as_ref().err().into_iter().for_each(|reason| failed.add(node, reason));

@@ -43,6 +43,7 @@ mod host_noise;
 mod host_to_device;
 mod idle_held;
 mod intervals;
+mod io_limited;
 mod irq_placement;
 mod judge;
 mod keep_alive;
@@ -58,6 +59,7 @@ mod low_occupancy;
 mod maintenance;
 mod memory_bound;
 mod memory_pressure;
+mod mounts;
 mod network;
 mod no_demand;
 mod node;
@@ -127,6 +129,7 @@ pub static RULES: &[Rule] = &[
     host_noise::RULE,
     thp_compaction::RULE,
     memory_pressure::RULE,
+    io_limited::RULE,
     checkpoint::RULE,
     pcie_degraded::RULE,
     host_to_device::RULE,

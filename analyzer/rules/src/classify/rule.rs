@@ -125,10 +125,15 @@ impl<'a> Cell<'a> {
         self.read(signal).map(|r| r.mean)
     }
 
+    /// The readings of a signal that is one per NUMA node, port, mount or disk.
+    pub fn by_part(&self, signal: Signal) -> impl Iterator<Item = (&'a str, &'a Reading)> + use<'a> {
+        let (tracks, index) = (self.tracks(signal).into_iter(), self.index);
+        tracks.flat_map(move |t| t.split(signal, index))
+    }
+
     /// The means of a signal that is one per NUMA node.
     pub fn by_numa_node(&self, signal: Signal) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
-        let (tracks, index) = (self.tracks(signal).into_iter(), self.index);
-        tracks.flat_map(move |t| t.split(signal, index)).map(|(node, reading)| (node, reading.mean))
+        self.by_part(signal).map(|(node, reading)| (node, reading.mean))
     }
 
     /// The NUMA node of the GPU's PCI slot.

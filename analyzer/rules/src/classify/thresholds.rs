@@ -178,6 +178,21 @@ thresholds! {
     io_waiting_ratio = 0.1 "seconds per second" in 0.0..=1.0,
         "Share of time with a task waiting for I/O (PSI some) above which reads are late.",
         from "TraceML: input wait of 10 % of the step is a warning; awesome-prometheus-alerts: iowait over 10 %";
+    io_limit_ratio = 0.9 "ratio" in 0.5..=1.0,
+        "Share of a limit on reads or writes from which a job has reached it.",
+        from "own choice: the kernel counts out a limit over slices of time, so that a job at its limit is within a tenth of it";
+    slow_mount_ratio = 2.0 "ratio" in 1.0..=1e3,
+        "Reads of a mount are slow that take this many times as long as its own best quarter of cells, the same mount on other nodes, or the fastest mount of the node.",
+        from "own choice: the latency of a sound server differs by less from minute to minute";
+    slow_mount_seconds = 0.005 "seconds" in 0.0..=60.0,
+        "Reads that take less are not slow.",
+        from "own choice: a disk that seeks takes as long";
+    mount_excess_ratio = 0.3 "ratio" in 0.05..=1.0,
+        "Share of all time of reads by which a mount is above what its reads take at best, from which it is named.",
+        from "own simulations: the share by which waits fell when the slow mount was made fast differs from it by 0.09 at most";
+    metadata_ratio = 3.0 "requests per read" in 1.0..=1e6,
+        "Other requests for each read of a mount, from which the job waits for lookups and not for data.",
+        from "own choice: opening a file takes a lookup, an open and a close";
     iowait_cores = 0.5 "cores" in 0.0..=1e6,
         "CPU time in iowait above which reads are late, where the kernel has no PSI.",
         from "own choice: one task waiting half of the time; proc_stat(5) calls iowait unreliable, hence more than for PSI";

@@ -17,7 +17,7 @@ type Parts<'s, 'a> = BTreeMap<&'s [&'a str], Vec<&'s Source<'a>>>;
 
 type Track = Vec<Option<Reading>>;
 
-/// A signal, and the NUMA node, port or interface where it is one per part.
+/// A signal, and the NUMA node, port, interface, mount or disk where it is one per part.
 type Key = (Signal, Option<Box<str>>);
 
 /// Readings per signal and cell.
@@ -25,7 +25,7 @@ type Key = (Signal, Option<Box<str>>);
 pub struct Tracks {
     /// By the number of the signal, for rules ask for them all the time; those that are not told are empty.
     plain: Vec<Track>,
-    /// The same, and then in order of NUMA node, port or interface.
+    /// The same, and then in order of NUMA node, port, interface, mount or disk.
     split: Vec<Vec<(Box<str>, Track)>>,
 }
 
@@ -36,13 +36,25 @@ impl Tracks {
         self.plain.get(signal as usize)?.get(cell)?.as_ref()
     }
 
-    /// The signal in the cell on each NUMA node, of each port or of each interface where it is known.
+    /// The signal in the cell on each NUMA node, or of each port, interface, mount or disk, where it is known.
     pub fn split(&self, signal: Signal, cell: usize) -> impl Iterator<Item = (&str, &Reading)> {
         let tracks = self.split.get(signal as usize).into_iter().flatten();
         tracks.filter_map(move |(node, track)| Some((&**node, track.get(cell)?.as_ref()?)))
     }
 
-    /// The signal of each NUMA node, port or interface, cell by cell.
+    /// Is the signal known in any cell?
+    #[must_use]
+    pub(crate) fn has(&self, signal: Signal) -> bool {
+        self.plain.get(signal as usize).is_some_and(|track| !track.is_empty())
+    }
+
+    /// The signal in the cell, summed over its parts; `None` where none is known.
+    #[must_use]
+    pub fn summed(&self, signal: Signal, cell: usize) -> Option<Reading> {
+        self.split(signal, cell).map(|(_, reading)| *reading).reduce(sum)
+    }
+
+    /// The same of each of these, cell by cell.
     pub(crate) fn splits(&self, signal: Signal) -> impl Iterator<Item = (&str, &[Option<Reading>])> {
         let tracks = self.split.get(signal as usize).into_iter().flatten();
         tracks.map(|(of, track)| (&**of, track.as_slice()))

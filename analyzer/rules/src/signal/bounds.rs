@@ -63,7 +63,7 @@ impl Signal {
             | S::InterfaceReceived
             | S::InterfaceSent
             | S::NodeNfsRead
-            | S::NodeNfsWritten
+            | S::MountWritten
             | S::JobRead
             | S::JobWritten
             | S::JobStorageWritten

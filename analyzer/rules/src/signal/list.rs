@@ -192,6 +192,12 @@ signals! {
     NvlinkCrcErrors "nvlink_crc_errors" Gpu Counter "errors per second" up to 1e15,
     /// Recoveries of NVLink after errors that sending again did not fix.
     NvlinkErrors "nvlink_errors" Gpu Counter "errors per second" up to 1e15,
+    /// NVLinks of the GPU that are up.
+    NvlinkUp "nvlink_up" Gpu State "links" up to 1e3,
+    /// NVLinks of the GPU that are down.
+    NvlinkDown "nvlink_down" Gpu State "links" up to 1e3,
+    /// The GPU could not be registered with the NVLink fabric.
+    FabricFailed "fabric_failed" Gpu State "ratio" up to 1.0,
     /// CPUs of one NUMA node that the GPU's processes may run on.
     GpuAllowedCpus "gpu_allowed_cpus" Gpu State "cores" up to 1e6,
     /// How the GPU is set up; the content is in [`settings`].
@@ -277,8 +283,22 @@ signals! {
     InterfacePause "interface_pause" Node Counter "seconds per second" up to 1e11,
     /// Data that the node read from network file systems.
     NodeNfsRead "node_nfs_read" Node Counter "bytes per second" up to 1e19,
-    /// Data that the node wrote to network file systems.
-    NodeNfsWritten "node_nfs_written" Node Counter "bytes per second" up to 1e19,
+    /// Reads that the node asked the server of a network file system for.
+    MountReads "mount_reads" Node Counter "requests per second" up to 1e15,
+    /// Time that these took, from making a request to its end.
+    MountReadTime "mount_read_time" Node Counter "requests in flight" up to 1e13,
+    /// Time of these on the wire and at the server; the rest is waiting at the node.
+    MountReadTrip "mount_read_trip" Node Counter "requests in flight" up to 1e13,
+    /// Other requests, for metadata for the most part.
+    MountOthers "mount_others" Node Counter "requests per second" up to 1e15,
+    /// Time that these took, from making a request to its end.
+    MountOtherTime "mount_other_time" Node Counter "requests in flight" up to 1e13,
+    /// Data that the node wrote to a network file system.
+    MountWritten "mount_written" Node Counter "bytes per second" up to 1e19,
+    /// Where an export is mounted; the content is in the labels.
+    MountPoint "mount_point" Node State "info" up to 1.0,
+    /// Time that the reads of the node's disks took.
+    NodeDiskReadTime "node_disk_read_time" Node Counter "requests in flight" up to 1e13,
     /// The control daemon of CUDA MPS runs.
     NodeMps "node_mps" Node State "ratio" up to 1.0,
     /// Kubernetes gives the node no more pods.
@@ -392,6 +412,18 @@ signals! {
     ServerTimePerOutputToken "server_time_per_output_token" Job Counter "requests per second" up to 1e15,
     /// Requests that were answered within the bucket's bound.
     ServerEndToEnd "server_end_to_end" Job Counter "requests per second" up to 1e15,
+    /// The most that the job may read from a disk, by the lowest limit of its cgroup and those above it.
+    JobReadLimit "job_read_limit" Job State "bytes per second" from 1.0 up to 1e15,
+    /// The most that it may write.
+    JobWriteLimit "job_write_limit" Job State "bytes per second" from 1.0 up to 1e15,
+    /// The most reads that the job may have from a disk.
+    JobReadsLimit "job_reads_limit" Job State "operations per second" from 1.0 up to 1e15,
+    /// The most writes.
+    JobWritesLimit "job_writes_limit" Job State "operations per second" from 1.0 up to 1e15,
+    /// Reads of the job from block devices.
+    JobReads "job_reads" Job Counter "operations per second" up to 1e15,
+    /// Writes of the job to block devices.
+    JobWrites "job_writes" Job Counter "operations per second" up to 1e15,
     /// CPUs of one NUMA node that the job may run on.
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
+use super::storage;
 use super::table::{self, Row, Split};
 use super::{Scope, Signal};
 use goodput_exposition::sample::Labels;
@@ -33,8 +34,8 @@ pub struct Meaning<'a> {
     /// Values of the labels (CPU, disk) over which series of one metric and target are summed. Series that agree in
     /// the part too tell the same thing, and one of them is taken.
     pub part: Vec<&'a str>,
-    /// The NUMA node, RDMA port (`device/port`) or network interface that it is about, where the signal is one per part.
-    /// These are never summed.
+    /// The NUMA node, RDMA port (`device/port`), network interface, mount or disk that it is about, where the signal is one
+    /// per part. These are never summed.
     pub split: Option<Cow<'a, str>>,
     /// The name of the node that it is from, where a label says so.
     pub node: Option<&'a str>,
@@ -77,6 +78,11 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
         Split::Priority => {
             (Some(format!("{}/{}", labels.get("device")?, priority(labels)?).into()), labels.get("node"))
         }
+        Split::Mount => (Some(labels.get("mount").or_else(|| labels.get("export"))?.into()), labels.get("node")),
+        Split::MountPoint => {
+            (Some(storage::at(labels.get("export")?, labels.get("mountpoint")?).into()), labels.get("node"))
+        }
+        Split::Disk => (Some(labels.get("device")?.into()), labels.get("node")),
     };
     Some(Meaning { signal: row.signal, entity, part, split, node, scale: row.scale, rank })
 }

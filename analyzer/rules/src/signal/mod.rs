@@ -11,6 +11,7 @@ mod network;
 mod origin;
 mod servers;
 mod setting;
+mod storage;
 mod table;
 
 pub(crate) use bounds::{LEAST_WATTS, MOST_WATTS};
@@ -24,6 +25,7 @@ pub use mig::{names_instance, profile_of};
 pub use origin::{Origin, named_in, origins};
 pub(crate) use servers::engine_of;
 pub use setting::{Setting, setting_metrics, settings};
+pub(crate) use storage::export_and_point;
 
 /// A series of every metric, for tests of whatever is made of them.
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Rows of the table for networks: RDMA ports, network interfaces and network file systems. Names of counters are those of the
+//! Rows of the table for networks: RDMA ports and network interfaces. Names of counters are those of the
 //! drivers mlx5, bnxt_re, EFA and ionic, and of node_exporter.
 
-use goodput_catalog::{network, storage};
+use goodput_catalog::network;
 
 use super::Signal;
 use super::table::{Row, Split, row};
@@ -88,8 +88,4 @@ pub(super) static ROWS: &[Row] = &[
     pause("node_ethtool_received_prio5_pause_duration"),
     pause("node_ethtool_received_prio6_pause_duration"),
     pause("node_ethtool_received_prio7_pause_duration"),
-    row(storage::NFS_READ_BYTES.name, Signal::NodeNfsRead).sum_over(&["mount", "export"]),
-    row("node_mountstats_nfs_total_read_bytes_total", Signal::NodeNfsRead).sum_over(&["export", "mountaddr"]),
-    row(storage::NFS_WRITTEN_BYTES.name, Signal::NodeNfsWritten).sum_over(&["mount", "export"]),
-    row("node_mountstats_nfs_total_write_bytes_total", Signal::NodeNfsWritten).sum_over(&["export", "mountaddr"]),
 ];

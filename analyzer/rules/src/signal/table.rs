@@ -13,7 +13,7 @@ use goodput_catalog::{
 };
 
 use super::Signal;
-use super::{network, servers};
+use super::{network, servers, storage};
 use goodput_exposition::sample::Labels;
 
 /// What an entity has several of, each with a reading of its own.
@@ -29,6 +29,12 @@ pub(super) enum Split {
     Interface,
     /// Priorities of these: the label `priority`, else the digit that the metric's name has.
     Priority,
+    /// Network file systems: the label `mount`, else `export`.
+    Mount,
+    /// Mount points of an export: the labels `export` and `mountpoint`.
+    MountPoint,
+    /// Disks: the label `device`.
+    Disk,
 }
 
 /// A metric, the label value under which it means the signal, and how to read it.
@@ -313,6 +319,9 @@ static ROWS: &[Row] = &[
     own(&health::NVLINK_ERRORS, Signal::NvlinkErrors).only("kind", "recovery"),
     legacy(&dcgm::NVLINK_RECOVERY, Signal::NvlinkErrors),
     current(&dcgm::NVLINK_RECOVERY, Signal::NvlinkErrors),
+    own(&health::NVLINK_LINKS, Signal::NvlinkUp).only("state", "up"),
+    own(&health::NVLINK_LINKS, Signal::NvlinkDown).only("state", "down"),
+    own(&health::FABRIC_STATE, Signal::FabricFailed).only("state", "failed"),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
     own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),
@@ -445,9 +454,9 @@ static ROWS: &[Row] = &[
     container("container_oom_events_total", Signal::JobOomKills),
 ];
 
-/// Every row, those of networks and of servers last.
+/// Every row, those of networks, of storage and of servers last.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(network::ROWS).chain(servers::ROWS)
+    ROWS.iter().chain(network::ROWS).chain(storage::ROWS).chain(servers::ROWS)
 }
 
 /// Labels of a series for each row, with the factor to base units: one GPU, one owner, two NUMA nodes.
@@ -473,6 +482,9 @@ pub(super) fn examples() -> Vec<(Signal, f64, Labels)> {
             Split::Port => all.extend([("device", "mlx5_0"), ("port", "1")]),
             Split::Interface => all.push(("device", "eth0")),
             Split::Priority => all.extend([("device", "eth0"), ("priority", "3")]),
+            Split::Mount => all.push(("export", "filer:/data")),
+            Split::MountPoint => all.extend([("export", "filer:/data"), ("mountpoint", "/data")]),
+            Split::Disk => all.push(("device", "nvme0n1")),
         }
         (row.signal, row.scale, Labels::new(all))
     };

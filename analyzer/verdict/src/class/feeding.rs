@@ -64,7 +64,7 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
     name: "dataloader_storage",
     title: "Late input from storage",
     group: Group::Feeding,
-    version: 4,
+    version: 5,
     meaning: "The GPU waited for input that storage was late to deliver.",
     light: "#6684d1",
     dark: "#a7cbe6",
@@ -80,6 +80,16 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
             ..Remedy::LIVE
         },
         Remedy {
+            action: "slow_mount, metadata: see what takes the time of the mount that is named. Where its requests wait at this \
+                     node (avg queue), mount it with more connections (nconnect). Where they wait for the server (avg RTT), \
+                     look there.",
+            command: Some("nfsiostat 5 3 MOUNTPOINT"),
+            who: "any user on the node",
+            restarts: "nothing; a mount with other options restarts what uses it",
+            source: "nfsiostat(8), nfs(5)",
+            ..Remedy::LIVE
+        },
+        Remedy {
             action: "Stage the data set on the node's own disk before training, or pack small files into large ones that \
                  are read in sequence.",
             risk: "staging takes disk space and time at the start of the job",
@@ -90,6 +100,35 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
             action: "Read further ahead, so that a late read is hidden behind computation.",
             command: Some("DataLoader(..., prefetch_factor=8)"),
             risk: "prefetched batches take host memory",
+            source: "PyTorch documentation, torch.utils.data",
+            ..Remedy::BY_OWNER
+        },
+    ],
+};
+
+pub(super) const IO_LIMITED: ClassInfo = ClassInfo {
+    name: "io_limited",
+    title: "I/O limit used up",
+    group: Group::Feeding,
+    version: 1,
+    meaning: "The GPU waited while the job read or wrote as much as a limit on its cgroup lets it.",
+    light: "#0401fb",
+    dark: "#1a59fd",
+    key: "9",
+    check: "The job reads or writes more than the limit let it, and gpu_busy rises.",
+    gain: None,
+    remedies: &[
+        Remedy {
+            action: "Raise the limit, or take it away, where it is not meant: io.max of the job's cgroup and of those above it. \
+                     The one who set it may have others to protect.",
+            command: Some("grep -H . CGROUP/io.max   # systemctl set-property --runtime UNIT IOReadBandwidthMax="),
+            risk: "others that use the same disk may wait longer",
+            source: "Linux kernel documentation, admin-guide/cgroup-v2, IO interface files; systemd.resource-control(5)",
+            ..Remedy::LIVE
+        },
+        Remedy {
+            action: "Read less in each step: smaller or compressed samples, or a copy of the data set that another disk has.",
+            risk: "compressed samples take CPU time to unpack",
             source: "PyTorch documentation, torch.utils.data",
             ..Remedy::BY_OWNER
         },

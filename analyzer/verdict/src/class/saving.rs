@@ -6,7 +6,7 @@ pub(super) const CHECKPOINT: ClassInfo = ClassInfo {
     name: "checkpoint",
     title: "Saving checkpoints",
     group: Group::Saving,
-    version: 5,
+    version: 6,
     meaning: "The GPU waited while the job saved its state.",
     light: "#739618",
     dark: "#acca4f",

@@ -1,13 +1,13 @@
 //! The series of goodput-exporter.
 
 use goodput_catalog::{
-    Metric, cpu, driver, gpu, health, host, irq, memory, mig, network, owner, process, xid as xids, xid_codes,
+    Metric, cpu, driver, gpu, health, host, irq, memory, mig, network, owner, process, storage, xid as xids, xid_codes,
 };
 
 use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, View, instance_id, push};
 use crate::counters::Counters;
 use crate::model::Machine;
-use crate::network::MOST_RAILS;
+use crate::network::{MOST_RAILS, NVLINKS};
 use crate::phase::{LANES, Loader, MIG_SLICES, Phase};
 
 /// Share of a process' memory that lies on NUMA nodes of memory alone: HBM of a superchip, which its GPU reads in place.
@@ -68,6 +68,8 @@ impl Recorder {
             self.placement(samples, view, target);
         }
         self.network(samples, view, target);
+        self.nvlinks(samples, view, target);
+        self.mounts(samples, view, target);
         let mut node = |row: &Metric, labels: &[(&str, &str)], value| push(samples, row, target, labels, value);
         node(&host::NODE_BOOT_TIME, &[], booted);
         node(&host::NODE_INFO, &[("nodename", &self.node)], 1.0);
@@ -129,6 +131,42 @@ impl Recorder {
         }
         for (row, value) in [(&network::NETWORK_SENT, carried.sent), (&network::NETWORK_RECEIVED, carried.received)] {
             push(samples, row, target, &[("device", "eth0")], value.round());
+        }
+    }
+
+    /// NVLinks of every GPU.
+    fn nvlinks(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
+        let Some((network, up)) = view.phase.network.as_ref().and_then(|n| Some((n, n.nvlinks?))) else { return };
+        for gpu in 0..view.gpus() {
+            let is_it = network.at == self.node && view.is_odd(gpu);
+            let up = if is_it { up } else { NVLINKS };
+            for (state, count) in [("up", up), ("down", NVLINKS - up)] {
+                let labels = [("UUID", self.uuid(gpu)), ("state", state.to_owned())];
+                let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                push(samples, &health::NVLINK_LINKS, target, &labels, f64::from(count));
+            }
+        }
+    }
+
+    /// Network file systems of the node, and limits on its disk.
+    fn mounts(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
+        let (Some(phase), c) = (&view.phase.storage, &view.machine.counters) else { return };
+        let mounts = &c.mounts;
+        let asked =
+            [("/data", "read", mounts.data), ("/data", "other", mounts.lookups), ("/home", "read", mounts.home)];
+        for (mount, operation, asked) in asked {
+            let labels = [("mount", mount), ("operation", operation)];
+            push(samples, &storage::NFS_REQUESTS, target, &labels, asked.count.round());
+            push(samples, &storage::NFS_EXECUTION, target, &labels, asked.time);
+            push(samples, &storage::NFS_ROUND_TRIP, target, &labels, 0.9 * asked.time);
+        }
+        let saves = [("mount", "/ckpt"), ("export", "filer:/ckpt")];
+        push(samples, &storage::NFS_WRITTEN_BYTES, target, &saves, mounts.saved.round());
+        let asleep = [("owner", self.owner()), ("state", "uninterruptible")];
+        push(samples, &process::PROCESS_STATE, target, &asleep, mounts.asleep as f64);
+        if let Some(limit) = phase.limit {
+            let labels = [("owner", self.owner()), ("device", "nvme0n1"), ("direction", "read")];
+            push(samples, &host::CGROUP_IO_LIMIT_BYTES, target, &labels, limit);
         }
     }
 
@@ -206,10 +244,11 @@ fn saturated(now: &[f64], before: &[f64], seconds: f64) -> usize {
 /// The series of the job's processes.
 fn processes(samples: &mut Samples, owner: &str, phase: &Phase, machine: &Machine, target: [(&str, &str); 2]) {
     let workers = if phase.loader == Loader::Processes { phase.workers * machine.layout.gpus } else { 0 };
-    let owner = ("owner", owner);
+    let (owner, mounts) = (("owner", owner), &machine.counters.mounts);
+    let written = machine.counters.written + mounts.saved;
     push(samples, &process::PROCESS_WORKERS, target, &[owner], workers as f64);
-    push(samples, &process::PROCESS_WRITTEN, target, &[owner], machine.counters.written);
-    push(samples, &process::PROCESS_CALLS_READ, target, &[owner], machine.counters.read);
+    push(samples, &process::PROCESS_WRITTEN, target, &[owner], written);
+    push(samples, &process::PROCESS_CALLS_READ, target, &[owner], machine.counters.read + mounts.read);
     let stalled = [owner, ("resource", "io")];
     push(samples, &host::CGROUP_PRESSURE_STALLED, target, &stalled, machine.counters.job_io_stalled);
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::super::run::Run;
 use super::super::{Node, Thresholds};
-use super::evidence;
+use super::evidence::{self, Evidence};
 use super::exchange::Exchange;
 use crate::frame::{self, Framed, Source};
 use crate::signal::{Entity, Signal};
@@ -15,6 +15,9 @@ use goodput_verdict::HOUR_MS;
 
 /// How long before an hour a run is looked for without evidence: as far as starts are.
 const REACH_MS: i64 = 4 * HOUR_MS;
+
+/// Bytes per second by node.
+pub(super) type Rates = BTreeMap<String, f64>;
 
 /// What tells bytes, states of ports, and who held what.
 pub const NETWORK_SIGNALS: &[Signal] = &[
@@ -27,9 +30,13 @@ pub const NETWORK_SIGNALS: &[Signal] = &[
     Signal::PortLinkChanges,
     Signal::InterfacePause,
     Signal::NodeNfsRead,
-    Signal::NodeNfsWritten,
+    Signal::MountWritten,
     Signal::InterfaceReceived,
     Signal::InterfaceSent,
+    Signal::NvlinkUp,
+    Signal::FabricFailed,
+    Signal::NvlinkReceived,
+    Signal::NvlinkRate,
     Signal::GpuUtilization,
     Signal::GrEngineActive,
     Signal::GpuPower,
@@ -56,21 +63,28 @@ pub(super) fn nodes(sources: &[Source<'_>], gpus: &BTreeSet<&str>, window: &Rang
     nodes.into_iter().map(Node::from).collect()
 }
 
-/// Bytes per second that each node of the run exchanged, by its name: the median of the cells without evidence, where there
-/// are several.
-pub(super) fn rates(nodes: &[Node], run: &Run, names: &BTreeSet<&str>, t: &Thresholds) -> BTreeMap<String, f64> {
+/// Bytes per second that each node of the run exchanged, by its name: the median of the cells without evidence, of the hours
+/// before and of those looked at now, where there are several.
+pub(super) fn rates(before: &[Node], now: &Exchange<'_>, told: &[Vec<Evidence>], run: &Run, t: &Thresholds) -> Rates {
+    let names: BTreeSet<&str> = now.sides.iter().map(|side| side.node.node.as_str()).collect();
     let is_its = |node: &&Node| node.cluster == run.cluster() && names.contains(node.node.as_str());
-    let Some(exchange) = Exchange::between(run, nodes.iter().filter(is_its).collect()) else { return BTreeMap::new() };
-    let clean = exchange.body().filter(|cell| evidence::told(&exchange, *cell, t).is_empty());
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for cell in clean {
-        for (_, side, index) in exchange.at(cell) {
-            let bytes = side.exchanged(index).filter(|bytes| *bytes >= t.exchange_bytes);
-            rates.entry(side.node.node.clone()).or_default().extend(bytes);
-        }
+    if let Some(before) = Exchange::between(run, before.iter().filter(is_its).collect()) {
+        let clean = before.body().filter(|cell| evidence::told(&before, *cell, t).is_empty());
+        clean.for_each(|cell| add(&before, cell, &mut rates, t));
     }
+    let clean = (0..told.len()).filter(|cell| told[*cell].is_empty());
+    clean.for_each(|cell| add(now, cell, &mut rates, t));
     rates.retain(|_, rates| rates.len() as f64 >= t.network_clean_cells);
     rates.into_iter().map(|(node, mut rates)| (node, median(&mut rates))).collect()
+}
+
+/// What each node exchanged in a cell.
+fn add(exchange: &Exchange<'_>, cell: usize, rates: &mut BTreeMap<String, Vec<f64>>, t: &Thresholds) {
+    for (_, side, index) in exchange.at(cell) {
+        let bytes = side.exchanged(index).filter(|bytes| *bytes >= t.exchange_bytes);
+        rates.entry(side.node.node.clone()).or_default().extend(bytes);
+    }
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -3,7 +3,7 @@
 //! D = W - B w: W is the share of a cell that the GPU waited, B the bytes that its node exchanged, and w the lower quartile
 //! of W / B over cells of the run without evidence. Not the median: faults that no counter shows hide among them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::super::cell::Part;
 use super::super::judge::{Booked, book_cell};
@@ -15,6 +15,9 @@ use super::exchange::Exchange;
 
 /// How many cells without evidence a cell is compared with at most (own choice: a quartile of them is three cells).
 const NEAREST: usize = 12;
+
+/// Name of the evidence of what was exchanged while the network was sound. Hours later nothing else tells it.
+pub(in super::super) const SOUND: &str = "bytes exchanged before";
 
 /// A member of the run over the frame.
 pub(super) struct Deficit<'r, 'a> {
@@ -47,11 +50,10 @@ impl<'r, 'a> Deficit<'r, 'a> {
         booked: &'r [Booked<'a>],
         run: &'r Exchange<'a>,
         told: &'r [Vec<Evidence>],
-        before: &BTreeMap<String, f64>,
+        before: Option<f64>,
         least: &'r [Option<f64>],
     ) -> Option<Self> {
-        let node = booked[member.gpu].course.node;
-        let (side, before) = (run.side_of(node)?, before.get(&node.node).copied());
+        let side = run.side_of(booked[member.gpu].course.node)?;
         Some(Self { member, booked, run, told, side, before, least, around: HashMap::new() })
     }
 
@@ -90,12 +92,14 @@ impl<'r, 'a> Deficit<'r, 'a> {
     /// By which share fewer bytes are exchanged than hours ago: as many steps fewer are done, as far as nothing else than
     /// waiting keeps the GPU from them.
     fn slower(&self, index: usize, waits: f64, found: &Evidence, t: &Thresholds) -> Option<Lost> {
-        let left = self.run.sides[self.side].exchanged(index)? / self.before?;
+        let before = self.before?;
+        let left = self.run.sides[self.side].exchanged(index)? / before;
         let own = &self.booked[self.member.gpu];
         let parts = own.cells.get(index.checked_sub(own.course.node.body.start)?)?;
         let works = share(parts, self.member.owner, own, index, |class| class == Class::Productive)?;
         let share = (1.0 - left - (1.0 - works - waits)).min(found.bound.unwrap_or(1.0));
-        let facts = vec![ratio("bytes exchanged / before", left, 1.0 - t.network_wait_ratio)];
+        let sound = Fact { signal: SOUND, unit: "bytes per second", value: before, threshold: 0.0 };
+        let facts = vec![ratio("bytes exchanged / before", left, 1.0 - t.network_wait_ratio), sound];
         (share >= t.network_wait_ratio).then_some(Lost { share, of_work: true, confidence: NODE_WIDE, facts })
     }
 

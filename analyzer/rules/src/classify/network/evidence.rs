@@ -2,6 +2,7 @@
 
 use super::super::{CauseKind, Fact, Thresholds};
 use super::exchange::{Exchange, Side};
+use super::nvlink;
 use super::ports::Port;
 use crate::signal::Signal;
 
@@ -14,7 +15,7 @@ pub(super) struct Evidence {
     pub(super) stays: f64,
     /// Was the time counted, and not inferred?
     pub(super) is_counted: bool,
-    /// The sides, and ports of them, that show it, with how much of it.
+    /// The sides, and ports or GPUs of them, that show it, with how much of it.
     pub(super) at: Vec<(usize, String, f64)>,
     pub(super) facts: Vec<Fact>,
 }
@@ -25,13 +26,17 @@ const EFFICIENCY: f64 = 0.8;
 
 /// Is it a state of ports, which lasts, and not a count of events?
 pub(super) fn is_state(kind: CauseKind) -> bool {
-    matches!(kind, CauseKind::Link | CauseKind::RdmaUnused | CauseKind::RailUnused)
+    use CauseKind as C;
+    matches!(kind, C::NvlinkDown | C::Link | C::RdmaUnused | C::RailUnused)
 }
 
 /// All that is shown, the first to be believed first.
 pub(super) fn told(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Vec<Evidence> {
-    let Some(rate) = common_rate(run, cell) else { return Vec::new() };
+    let nvlink = nvlink::down(run, cell, t);
+    let rate = common_rate(run, cell).filter(|_| run.has_several_nodes());
+    let Some(rate) = rate else { return nvlink.into_iter().collect() };
     let all = [
+        nvlink,
         slow_links(run, cell, rate, t),
         rdma_unused(run, cell, t),
         rails_unused(run, cell, rate, t),

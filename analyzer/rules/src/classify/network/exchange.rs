@@ -1,7 +1,7 @@
 //! The nodes of a run side by side, as one exchange between them sees them.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::ptr;
 
@@ -9,11 +9,13 @@ use super::super::Node;
 use super::super::judge::Booked;
 use super::super::run::Run;
 use super::super::straggler::Member;
+use super::nvlink;
 use super::ports::Ports;
+use crate::frame::{GpuFrame, Reading};
 use crate::signal::Signal;
 use goodput_exposition::sample::TimeMs;
 
-/// A run on several nodes.
+/// A run of several GPUs, on one node or more.
 pub(super) struct Exchange<'a> {
     pub(super) sides: Vec<Side<'a>>,
 }
@@ -24,6 +26,10 @@ pub(super) struct Side<'a> {
     pub(super) ports: Ports<'a>,
     /// Who holds its GPUs, cell by cell.
     held: Vec<Held>,
+    /// The names of the run on the node.
+    owners: BTreeSet<&'a str>,
+    /// Is it the run's only node, so that the exchange is what goes over NVLink?
+    is_alone: bool,
 }
 
 /// GPUs of a node in a cell.
@@ -34,7 +40,7 @@ struct Held {
 }
 
 impl<'a> Exchange<'a> {
-    /// `None` where the run is on one node, or where no port of it is known.
+    /// `None` where neither the RDMA ports of several nodes are known nor NVLinks.
     pub(super) fn of(run: &Run, members: &[Member<'_>], booked: &[Booked<'a>]) -> Option<Exchange<'a>> {
         let mut nodes: Vec<&'a Node> = Vec::new();
         for node in members.iter().map(|member| booked[member.gpu].course.node) {
@@ -47,13 +53,20 @@ impl<'a> Exchange<'a> {
 
     /// The same of these nodes. The one with the finest grid stands first.
     pub(super) fn between(run: &Run, mut nodes: Vec<&'a Node>) -> Option<Exchange<'a>> {
-        if nodes.len() < 2 {
-            return None;
-        }
         nodes.sort_by_key(|node| (Reverse(node.cells.len()), node.cluster.as_str(), node.node.as_str()));
-        let side = |node: &'a Node| Side { node, ports: Ports::of(node), held: held(node, run) };
+        let is_alone = nodes.len() == 1;
+        let side = |node: &'a Node| {
+            let (held, owners) = held(node, run);
+            Side { node, ports: Ports::of(node), held, owners, is_alone }
+        };
+        let has_links = nodes.iter().any(|node| node.gpus.iter().any(|gpu| gpu.tracks.has(Signal::NvlinkUp)));
         let sides: Vec<Side<'_>> = nodes.into_iter().map(side).collect();
-        sides.iter().any(|side| !side.ports.rdma.is_empty()).then_some(Exchange { sides })
+        let has_ports = !is_alone && sides.iter().any(|side| !side.ports.rdma.is_empty());
+        (has_ports || has_links && !sides.is_empty()).then_some(Exchange { sides })
+    }
+
+    pub(super) fn has_several_nodes(&self) -> bool {
+        self.sides.len() > 1
     }
 
     /// The grid of the first node, by which all is looked at.
@@ -94,7 +107,13 @@ impl<'a> Exchange<'a> {
     }
 }
 
-impl Side<'_> {
+impl<'a> Side<'a> {
+    /// The GPUs that the run holds in the cell.
+    pub(super) fn gpus_of_run(&self, index: usize) -> impl Iterator<Item = &'a GpuFrame> + use<'_, 'a> {
+        let whole = self.node.gpus.iter().filter(|gpu| gpu.instance.is_none());
+        whole.filter(move |gpu| gpu.owners[index].iter().any(|(owner, _)| self.owners.contains(&**owner)))
+    }
+
     /// GPUs of the run in the cell.
     pub(super) fn gpus(&self, index: usize) -> usize {
         self.held[index].by_run
@@ -102,8 +121,12 @@ impl Side<'_> {
 
     /// Bytes per second that the node exchanges with others, without those of network file systems: over RDMA, else over
     /// its interfaces the direction that has less, for an exchange goes both ways and storage does not. `None` where others
-    /// hold GPUs of the node too, whose bytes these may be.
+    /// hold GPUs of the node too, whose bytes these may be. Of the only node, the bytes over NVLink of the GPU that has the
+    /// most: those whose links are down leave the others theirs.
     pub(super) fn exchanged(&self, index: usize) -> Option<f64> {
+        if self.is_alone {
+            return self.gpus_of_run(index).filter_map(|gpu| nvlink::bytes(gpu, index)).reduce(f64::max);
+        }
         if self.held[index].by_others > 0 {
             return None;
         }
@@ -114,14 +137,15 @@ impl Side<'_> {
     /// The same over its interfaces alone.
     pub(super) fn tcp(&self, index: usize) -> Option<f64> {
         let (sent, received) = self.ports.interface_bytes(index)?;
-        let nfs = |signal| self.node.host.read(signal, index).map_or(0.0, |reading| reading.mean);
-        let (read, written) = (nfs(Signal::NodeNfsRead), nfs(Signal::NodeNfsWritten));
+        let mean = |reading: Reading| reading.mean;
+        let read = self.node.host.read(Signal::NodeNfsRead, index).copied().map_or(0.0, mean);
+        let written = self.node.host.summed(Signal::MountWritten, index).map_or(0.0, mean);
         Some((sent - written).min(received - read).max(0.0))
     }
 }
 
-/// How many GPUs of the node the run holds in each cell, and others.
-fn held(node: &Node, run: &Run) -> Vec<Held> {
+/// How many GPUs of the node the run holds in each cell, and others; and the owners that are the run.
+fn held<'a>(node: &'a Node, run: &Run) -> (Vec<Held>, BTreeSet<&'a str>) {
     let mut held = vec![Held::default(); node.cells.len()];
     let mut known: HashMap<&str, bool> = HashMap::new();
     for gpu in node.gpus.iter().filter(|gpu| gpu.instance.is_none()) {
@@ -135,7 +159,7 @@ fn held(node: &Node, run: &Run) -> Vec<Held> {
             cell.by_others += usize::from(other);
         }
     }
-    held
+    (held, known.into_iter().filter(|(_, is_own)| *is_own).map(|(owner, _)| owner).collect())
 }
 
 fn at(cells: &[Range<TimeMs>], span: &Range<TimeMs>) -> Option<usize> {

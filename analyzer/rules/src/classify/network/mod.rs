@@ -9,6 +9,7 @@ mod before;
 mod deficit;
 mod evidence;
 mod exchange;
+mod nvlink;
 mod ports;
 
 use std::collections::BTreeSet;
@@ -20,9 +21,10 @@ use super::cell::Part;
 use super::judge::Booked;
 use super::run::Run;
 use super::straggler::{self, Member};
-use super::{Cause, Class, Culprit, Node, Thresholds};
+use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, Thresholds};
 use crate::frame::Source;
 pub use before::NETWORK_SIGNALS;
+pub(super) use deficit::SOUND;
 use deficit::{Deficit, Lost};
 use evidence::Evidence;
 use exchange::Exchange;
@@ -49,14 +51,22 @@ struct Slow<'r, 'a> {
 }
 
 /// Charges to the network what GPUs waited in collectives for it.
-pub(super) fn charge(booked: &mut [Booked<'_>], sources: &[Source<'_>], window: &Range<TimeMs>, t: &Thresholds) {
+/// `capacity` has what verdicts before the window said of its GPUs.
+pub(super) fn charge(
+    booked: &mut [Booked<'_>],
+    sources: &[Source<'_>],
+    capacity: &Capacity,
+    window: &Range<TimeMs>,
+    t: &Thresholds,
+) {
     let runs = straggler::runs(booked);
     let slow: Vec<Slow<'_, '_>> =
         runs.par_iter().filter_map(|(run, members)| Slow::of(run, members, booked, t)).collect();
     let lasting: BTreeSet<&str> = slow.iter().filter(|slow| slow.lasts(t)).flat_map(Slow::gpus).collect();
     // Only what lasts is compared with what was hours ago, for that is costly.
     let before = if lasting.is_empty() { Vec::new() } else { before::nodes(sources, &lasting, window) };
-    let charges: Vec<Charge> = slow.par_iter().flat_map_iter(|slow| slow.charges(booked, &before, t)).collect();
+    let charges: Vec<Charge> =
+        slow.par_iter().flat_map_iter(|slow| slow.charges(booked, &before, capacity, t)).collect();
     charges.into_iter().for_each(|charge| charge.book(booked));
 }
 
@@ -80,26 +90,30 @@ impl<'r, 'a> Slow<'r, 'a> {
         self.exchange.sides.iter().flat_map(|side| side.node.gpus.iter().map(|gpu| gpu.uuid.as_str()))
     }
 
-    fn charges(&self, booked: &[Booked<'a>], before: &[Node], t: &Thresholds) -> Vec<Charge> {
+    fn charges(&self, booked: &[Booked<'a>], before: &[Node], capacity: &Capacity, t: &Thresholds) -> Vec<Charge> {
         let Slow { run, members, exchange, told } = self;
-        let names = exchange.sides.iter().map(|side| side.node.node.as_str()).collect();
-        let rates = before::rates(before, run, &names, t);
+        let rates = before::rates(before, exchange, told, run, t);
         let least = deficit::least(members, booked, exchange, told);
         let named = evidence::named(exchange, told, t);
         let mut charges = Vec::new();
         for member in *members {
             let own = &booked[member.gpu];
-            let Some(mut deficit) = Deficit::of(*member, booked, exchange, told, &rates, &least) else { continue };
+            let sound = rates.get(&own.course.node.node).copied();
+            let sound = sound.or_else(|| capacity.sound(&own.course.gpu.uuid, member.owner));
+            let Some(mut deficit) = Deficit::of(*member, booked, exchange, told, sound, &least) else { continue };
             for index in own.course.node.body.clone() {
                 let Some(cell) = exchange.cell_of(own.course.node, index) else { continue };
                 let Some(found) = told[cell].first() else { continue };
                 let Some(mut lost) = deficit.lost(index, cell, found, t) else { continue };
                 lost.facts.extend(&found.facts);
                 let at = named[cell].clone();
-                let culprit =
-                    |(side, _): &(usize, String)| Culprit { node: exchange.node(*side).node.clone(), gpu: None };
-                let charged_to = at.as_ref().map(culprit);
-                let cause = Cause { kind: found.kind, which: at.map(|(_, which)| which) };
+                let node = |(side, _): &(usize, String)| exchange.node(*side).node.clone();
+                let (node, which) = (at.as_ref().map(node), at.map(|(_, which)| which));
+                // The link has no name of its own: it is the GPU's.
+                let is_gpu = found.kind == CauseKind::NvlinkDown;
+                let (gpu, which) = if is_gpu { (which, None) } else { (None, which) };
+                let charged_to = node.map(|node| Culprit { node, gpu });
+                let cause = Cause { kind: found.kind, which };
                 let (gpu, index) = (member.gpu, index - own.course.node.body.start);
                 charges.push(Charge { gpu, index, owner: member.owner.to_owned(), cause, charged_to, lost });
             }

@@ -1,0 +1,66 @@
+//! Rows of the table for storage: network file systems, disks, and limits that are set on them.
+
+use goodput_catalog::{host, storage};
+
+use super::Signal;
+use super::table::{Row, Split, row};
+
+/// Labels in which node_exporter's series of one export differ.
+const ADDRESSES: &[&str] = &["mountaddr", "protocol"];
+/// The same, of all operations but reads and writes together.
+const OPERATIONS: &[&str] = &["mountaddr", "protocol", "operation"];
+
+/// Ours, which folds all operations but two into one.
+const fn ours(metric: &'static str, operation: &'static str, signal: Signal) -> Row {
+    row(metric, signal).only("operation", operation).by(Split::Mount)
+}
+
+const fn theirs(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).by(Split::Mount).sum_over(ADDRESSES)
+}
+
+/// A limit on what the job reads from a disk, or writes.
+const fn limit(metric: &'static str, direction: &'static str, signal: Signal) -> Row {
+    row(metric, signal).only("direction", direction).by(Split::Disk)
+}
+
+/// An export, and where it is mounted. The kernel writes a tab within either as `\011`.
+pub(super) fn at(export: &str, point: &str) -> String {
+    format!("{export}\t{point}")
+}
+
+/// Export and mount point of what [`at`] made.
+pub(crate) fn export_and_point(mount: &str) -> Option<(&str, &str)> {
+    mount.split_once('\t')
+}
+
+const REQUESTS: &str = "node_mountstats_nfs_operations_requests_total";
+const REQUEST_TIME: &str = "node_mountstats_nfs_operations_request_time_seconds_total";
+const RESPONSE_TIME: &str = "node_mountstats_nfs_operations_response_time_seconds_total";
+
+/// Of one metric the first row that applies is taken: what is neither a read nor a write stands last.
+pub(super) static ROWS: &[Row] = &[
+    ours(storage::NFS_REQUESTS.name, "read", Signal::MountReads),
+    ours(storage::NFS_EXECUTION.name, "read", Signal::MountReadTime),
+    ours(storage::NFS_ROUND_TRIP.name, "read", Signal::MountReadTrip),
+    ours(storage::NFS_REQUESTS.name, "other", Signal::MountOthers),
+    ours(storage::NFS_EXECUTION.name, "other", Signal::MountOtherTime),
+    row(storage::NFS_READ_BYTES.name, Signal::NodeNfsRead).sum_over(&["mount", "export"]),
+    row(storage::NFS_WRITTEN_BYTES.name, Signal::MountWritten).by(Split::Mount),
+    theirs(REQUESTS, Signal::MountReads).only("operation", "READ"),
+    theirs(REQUEST_TIME, Signal::MountReadTime).only("operation", "READ"),
+    theirs(RESPONSE_TIME, Signal::MountReadTrip).only("operation", "READ"),
+    theirs(REQUESTS, Signal::MountOthers).but_for("operation", "WRITE").sum_over(OPERATIONS),
+    theirs(REQUEST_TIME, Signal::MountOtherTime).but_for("operation", "WRITE").sum_over(OPERATIONS),
+    row("node_mountstats_nfs_total_read_bytes_total", Signal::NodeNfsRead).sum_over(&["export", "mountaddr"]),
+    theirs("node_mountstats_nfs_total_write_bytes_total", Signal::MountWritten),
+    row("node_mountstats_nfs_mountpoint_info", Signal::MountPoint).by(Split::MountPoint),
+    row(host::DISK_READ_TIME.name, Signal::NodeDiskReadTime).sum_over(&["device"]),
+    row("node_disk_read_time_seconds_total", Signal::NodeDiskReadTime).sum_over(&["device"]),
+    limit(host::CGROUP_IO_LIMIT_BYTES.name, "read", Signal::JobReadLimit),
+    limit(host::CGROUP_IO_LIMIT_BYTES.name, "write", Signal::JobWriteLimit),
+    limit(host::CGROUP_IO_LIMIT_OPERATIONS.name, "read", Signal::JobReadsLimit),
+    limit(host::CGROUP_IO_LIMIT_OPERATIONS.name, "write", Signal::JobWritesLimit),
+    row(host::CGROUP_READS.name, Signal::JobReads),
+    row(host::CGROUP_WRITES.name, Signal::JobWrites),
+];
