@@ -1,5 +1,6 @@
 //! The GPUs and ports that verdicts name as waited for, and the causes that they name, compared with the truth.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -72,11 +73,11 @@ impl Named {
 
     /// Of the verdicts of a class on one cell of a GPU, and the truth in it.
     fn of_cell(cells: &[&Cell], truth: &[(&Row, i64)], has_causes: bool) -> Named {
-        let culprits = sums(cells, truth, |cell| cell.charged_to.as_deref());
+        let culprits = sums(cells, truth, culprit);
         let culprit_right_ms = right(&culprits, truth, |row| row.charged_to.as_deref());
-        let causes = sums(cells, truth, |cell| cell.cause);
+        let causes = sums(cells, truth, |cell| cell.cause.map(Cow::Borrowed));
         let cause_right_ms = right(&causes, truth, |row| row.cause.as_deref());
-        let told = |sums: &BTreeMap<Option<&str>, i64>| sums.values().sum();
+        let told = |sums: &Sums<'_>| sums.values().sum();
         Named {
             told_ms: told(&culprits),
             culprit_right_ms,
@@ -96,13 +97,21 @@ impl Named {
     }
 }
 
-/// GPU-milliseconds by name, of the part of the cell that has a truth.
-fn sums<'a>(
-    cells: &[&'a Cell],
-    truth: &[(&Row, i64)],
-    name: fn(&Cell) -> Option<&str>,
-) -> BTreeMap<Option<&'a str>, i64> {
-    let mut told: BTreeMap<Option<&str>, i64> = BTreeMap::new();
+/// The one that is charged; where none is, what of the own host has the cause.
+fn culprit(cell: &Cell) -> Option<Cow<'_, str>> {
+    let own = || {
+        let (host, which) = (cell.entity.rsplit_once('/')?.0, cell.which.as_ref()?);
+        Some(format!("{host}/{}", which.trim_start_matches('/')).into())
+    };
+    cell.charged_to.as_deref().map(Cow::Borrowed).or_else(own)
+}
+
+/// GPU-milliseconds by name.
+type Sums<'a> = BTreeMap<Option<Cow<'a, str>>, i64>;
+
+/// The same of the part of the cell that has a truth.
+fn sums<'a>(cells: &[&'a Cell], truth: &[(&Row, i64)], name: fn(&Cell) -> Option<Cow<'_, str>>) -> Sums<'a> {
+    let mut told = Sums::new();
     cells.iter().for_each(|cell| *told.entry(name(cell)).or_default() += cell.ms);
     let known = truth.iter().map(|(_, ms)| ms).sum::<i64>() as f64;
     let length = cells.first().map_or(1, |cell| cell.span.end - cell.span.start) as f64;
@@ -111,10 +120,10 @@ fn sums<'a>(
 }
 
 /// What has the name that the truth has then: of a cell no more than the truth has in it.
-fn right(told: &BTreeMap<Option<&str>, i64>, truth: &[(&Row, i64)], name: fn(&Row) -> Option<&str>) -> i64 {
+fn right(told: &Sums<'_>, truth: &[(&Row, i64)], name: fn(&Row) -> Option<&str>) -> i64 {
     let named =
         |wanted: &str| -> i64 { truth.iter().filter(|(row, _)| name(row) == Some(wanted)).map(|(_, ms)| ms).sum() };
-    told.iter().filter_map(|(name, ms)| Some(named((*name)?).min(*ms))).sum()
+    told.iter().filter_map(|(name, ms)| Some(named(name.as_deref()?).min(*ms))).sum()
 }
 
 #[cfg(test)]
@@ -175,6 +184,17 @@ mod tests {
         culprits.add(&one(false));
         let sum = culprits.classes["network_slow"];
         assert_eq!((sum.told_ms, sum.cause_told_ms, sum.cause_right_ms), (120_000, Some(60_000), Some(35_000)));
+    }
+
+    #[test]
+    fn a_mount_is_right_where_the_truth_names_the_same_of_that_host() {
+        let of = |which: &str| {
+            let late = row("dataloader_storage", 0..60_000, Some("n/data"), None);
+            let told = told("dataloader_storage", None, Some("slow_mount"), 60_000);
+            let cells = [Cell { which: Some(which.to_owned()), ..told }];
+            Culprits::of(&trace(vec![late], false), &cells).classes["dataloader_storage"].culprit_right_ms
+        };
+        assert_eq!((of("/data"), of("/home")), (60_000, 0));
     }
 
     #[test]

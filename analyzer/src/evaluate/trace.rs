@@ -224,10 +224,16 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
         entity: entity.to_owned(),
         span,
         class,
-        charged_to: charged_to(class, field("charged_to"), field("which"))?,
+        charged_to: charged_to(class, field("charged_to"), field("which"))?.or_else(|| own(entity, field("which"))),
         cause: cause(class, field("cause"))?,
         also: also.collect::<Result<_, _>>()?,
     })
+}
+
+/// What of the entity's own host has the cause, such as a mount, where no host is charged.
+fn own(entity: &str, which: &str) -> Option<String> {
+    let (host, _) = split(entity).filter(|_| !which.is_empty())?;
+    Some(format!("{host}/{}", which.trim_start_matches('/')))
 }
 
 /// Who or what a row is charged to. A host alone stands for what it has the cause at.
@@ -331,7 +337,8 @@ mod tests {
              n/gpu1,{t},network_slow,n1,,,link,mlx5_4/1\n\
              n/gpu2,{t},network_slow,n1,,,rdma_unused,\n\
              n/gpu3,{t},dataloader_storage,filer,,,slow disk,/data\n\
-             n/gpu4,{t},productive,,,,,\n"
+             n/gpu4,{t},dataloader_storage,,,,,/data\n\
+             n/gpu5,{t},productive,,,,,\n"
         );
         let (rows, has_causes) = rows(&text).unwrap();
         let read: Vec<_> = rows.iter().map(|row| (row.charged_to.as_deref(), row.cause.as_deref())).collect();
@@ -343,6 +350,7 @@ mod tests {
                 (Some("n1/mlx5_4/1"), Some("link")),
                 (Some("n1"), Some("rdma_unused")),
                 (Some("filer/data"), Some("slow disk")),
+                (Some("n/data"), None),
                 (None, None)
             ]
         );

@@ -9,7 +9,7 @@ use super::evidence::Curves;
 use super::fill::{About, filled};
 use super::sum::{Amount, Sum};
 use super::summed::Item;
-use super::{CauseAmount, Finding, Period, Place, Port, Proof, Recoverable, Span};
+use super::{CauseAmount, Finding, Period, Place, Port, Proof, Recoverable, Span, Storage};
 use goodput_verdict::{Basis, CauseKind, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
 
 const MS_PER_SECOND: f64 = 1000.0;
@@ -57,6 +57,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
     });
     let ports = ports(group, lost_ms);
     // What is done about a GPU or a port that is waited for is done there.
+    let storage = storage(group, lost_ms);
     let about = match (culprits.first(), ports.first()) {
         (None, Some(Port { node, which, .. })) => {
             About { node: Some(node), owner, port: which.as_deref(), ..About::default() }
@@ -64,7 +65,8 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         (culprit, _) => {
             let place = culprit.or(places.first());
             let (node, gpu) = (place.map(|p| p.node.as_str()), place.map(|p| p.gpu.as_str()));
-            About { node, gpu, owner, ..About::default() }
+            let mount = storage.first().map(|storage| storage.which.as_str());
+            About { node, gpu, owner, mount, ..About::default() }
         }
     };
     Finding {
@@ -77,6 +79,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         places,
         culprits,
         ports,
+        storage,
         causes: causes(group, lost_ms),
         spans: spans(group),
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
@@ -201,6 +204,16 @@ fn ports(group: &[&Item<'_>], lost_ms: i64) -> Vec<Port> {
     };
     let port = |((node, which), amount): ((String, Option<String>), Amount)| Port { node, which, amount };
     amounts(group, lost_ms, of).into_iter().map(port).collect()
+}
+
+/// The loss by network file system or disk.
+fn storage(group: &[&Item<'_>], lost_ms: i64) -> Vec<Storage> {
+    let of = |i: &Interval| {
+        let which = i.cause.as_ref().filter(|_| i.charged_to.is_none())?.which.clone()?;
+        Some((i.node.clone(), which))
+    };
+    let one = |((node, which), amount): ((String, String), Amount)| Storage { node, which, amount };
+    amounts(group, lost_ms, of).into_iter().map(one).collect()
 }
 
 /// The loss by cause.

@@ -343,6 +343,9 @@ pub struct Finding {
     /// The ports that were waited for, the one that caused the most first; shares are of this finding's loss. Empty where
     /// none is named.
     pub ports: Vec<Port>,
+    /// The network file systems and disks that were waited for, the one that took the most first; shares are of this finding's
+    /// loss. Empty where none is named.
+    pub storage: Vec<Storage>,
     /// Its causes, where the class has several, the greatest first; shares are of this finding's loss.
     pub causes: Vec<CauseAmount>,
     /// When: stretches without a pause, in order of time.
@@ -402,6 +405,17 @@ pub struct Port {
     /// Its RDMA port (`device/port`) or network interface; null where the node alone is named.
     pub which: Option<String>,
     /// Time lost by others and caused here.
+    pub amount: Amount,
+}
+
+/// A network file system or a disk of a node that GPUs waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Storage {
+    /// The node.
+    pub node: String,
+    /// Its mount point, else its export; or the disk.
+    pub which: String,
+    /// Time lost here.
     pub amount: Amount,
 }
 

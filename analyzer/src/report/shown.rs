@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::chart::Lane;
 use super::{
     Amount, ClassRow, Finding, FindingGroup, MAX_FINDINGS, MAX_SPANS, Port, Recoverable, Report, Row, Scope, Span,
-    fill, text,
+    Storage, fill, text,
 };
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::Class;
@@ -295,6 +295,14 @@ impl Port {
     #[must_use]
     pub fn name(&self) -> String {
         text::port(&self.node, self.which.as_deref())
+    }
+}
+
+impl Storage {
+    /// `/data of gpu-07`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} of {}", self.which, self.node)
     }
 }
 

@@ -145,13 +145,13 @@ fn charts_note(stretch: &Stretch<'_>, clock: &Clock) -> Option<String> {
 
 /// What commands are about: the GPU, or the one or the node that it waited for.
 fn about<'a>(stretch: &Stretch<'a>, node: &'a str, uuid: &'a str) -> About<'a> {
-    let culprit = stretch.charged_to;
+    let (culprit, which) = (stretch.charged_to, stretch.cause.and_then(|cause| cause.which.as_deref()));
     About {
         node: Some(culprit.map_or(node, |culprit| &culprit.node)),
         gpu: culprit.map_or(Some(uuid), |culprit| culprit.gpu.as_deref()),
         owner: stretch.owner,
-        port: stretch.cause.and_then(|cause| cause.which.as_deref()),
-        mount: None,
+        port: which.filter(|_| culprit.is_some()),
+        mount: which.filter(|_| culprit.is_none()),
     }
 }
 
@@ -239,6 +239,8 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ("rule version", version(stretch)),
     ]);
     facts.extend(stretch.cause.map(|cause| ("cause", text::cause(cause.kind))));
+    let own = stretch.cause.filter(|_| stretch.charged_to.is_none()).and_then(|cause| cause.which.clone());
+    facts.extend(own.map(|which| ("waited for", which)));
     if !busy.is_empty() {
         facts.push(("utilisation source", busy.join(", ")));
     }

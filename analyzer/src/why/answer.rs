@@ -204,8 +204,8 @@ fn class_answer(interval: &Interval, whole: i64, indices: &BTreeMap<String, Stri
 }
 
 impl ClassAnswer {
-    /// The port that has the cause.
-    pub(super) fn port(&self) -> Option<&str> {
+    /// The port, mount or disk that has the cause.
+    pub(super) fn which(&self) -> Option<&str> {
         self.cause.as_ref()?.which.as_deref()
     }
 }
@@ -241,13 +241,13 @@ impl GpuAnswer {
 
     /// What commands against a loss are about: the GPU, or the one or the node that it waited for.
     pub(super) fn about_loss<'a>(&'a self, loss: Option<&'a ClassAnswer>) -> About<'a> {
-        let culprit = loss.and_then(|class| class.charged_to.as_ref());
+        let (culprit, which) = (loss.and_then(|class| class.charged_to.as_ref()), loss.and_then(ClassAnswer::which));
         About {
             node: Some(culprit.map_or(self.node.as_str(), |culprit| &culprit.node)),
             gpu: culprit.map_or(Some(self.gpu.as_str()), |culprit| culprit.gpu.as_deref()),
             owner: loss.and_then(|class| class.owner.as_deref()),
-            port: loss.and_then(ClassAnswer::port),
-            mount: None,
+            port: which.filter(|_| culprit.is_some()),
+            mount: which.filter(|_| culprit.is_none()),
         }
     }
 

@@ -169,9 +169,11 @@ impl ClassAnswer {
     }
 
     fn culprit(&self) -> Option<String> {
-        let Culprit { node, gpu } = self.charged_to.as_ref()?;
+        let Some(Culprit { node, gpu }) = &self.charged_to else {
+            return self.which().map(str::to_owned);
+        };
         let Some(gpu) = gpu else {
-            return Some(port(node, self.port()));
+            return Some(port(node, self.which()));
         };
         let gpu = self.culprit_index.as_deref().unwrap_or_else(|| short(gpu));
         Some(format!("GPU {gpu} on {node}"))
