@@ -27,6 +27,10 @@ crate::metric_rows! {
         "NVIDIA GPUs on the PCI bus by the kernel driver bound to them, empty where none is: more under nvidia than goodput_gpu_info has are GPUs that the driver does not list.",
         from "/sys/bus/pci/devices/*/{class,vendor,driver}", by "pci", series "1 per driver", since "0.1.0"
     }
+    NEAREST_NIC = Info None "goodput_gpu_nearest_nic_info" ["gpu", "UUID", "device", "path"] {
+        "The RDMA device nearest to the GPU (a network interface where the node has no RDMA device), and what lies between, in NCCL's words: pix (one PCIe switch at most), pxb (several), phb (a host bridge), node (host bridges of one NUMA node), sys (NUMA nodes). Of several that are equally near, the first 2; no series in a virtual machine, or where another NIC may be nearer because its NUMA node is not known.",
+        from "/sys/bus/pci/devices/* and /sys/class/{infiniband,net}/*/device: where they lead, and numa_node", by "pci", series "1 per GPU, 2 with several NICs equally near", since "0.3.0"
+    }
     READ_FAILURES = Counter None "goodput_gpu_read_failures_total" ["gpu", "UUID"] {
         "Times the exporter stopped reading the GPU and retried after 2 to 30 s because it was lost, failed or too slow.",
         from "return codes and duration of NVML calls", by "gpu", series "1 per GPU", since "0.1.0"

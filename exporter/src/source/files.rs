@@ -138,6 +138,12 @@ pub fn link(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
+/// Where a path leads in the end; nothing where that is not there.
+#[must_use]
+pub fn real(path: &Path) -> Option<PathBuf> {
+    absent(std::fs::canonicalize(path).map_err(|error| classify(path, error)))
+}
+
 /// Names of the folders in a folder; none where it cannot be listed.
 #[must_use]
 pub fn folders(path: &Path) -> Vec<String> {

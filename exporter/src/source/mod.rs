@@ -15,6 +15,7 @@ pub mod nodes;
 pub mod nvml;
 pub mod oom;
 pub mod own;
+pub(crate) mod pci_path;
 pub mod pod_resources;
 pub mod process;
 pub mod slurm;

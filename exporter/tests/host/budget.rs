@@ -35,6 +35,7 @@ fn node(cpus: u32, queues: u32) -> Machine {
     kubelet(&machine);
     machine.write("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=0-1\n");
     disks(&machine);
+    slots(&machine);
     network(&machine);
     for job in 0..8 {
         let (group, pid) = (format!("system.slice/slurmstepd.scope/job_{job}"), 100 + job);
@@ -54,6 +55,18 @@ fn node(cpus: u32, queues: u32) -> Machine {
     );
     machine.heard.ooms.hear(&Kill::parse(&line).unwrap());
     machine
+}
+
+/// A switch for each GPU, with an RDMA device below it; two more below the first switch of each socket.
+fn slots(machine: &Machine) {
+    let below = |job: u32, rest: &str| format!("pci0000:{job}0/0000:{job}0:01.0/0000:{job}1:00.0/0000:{job}2:{rest}");
+    for n in 0..10 {
+        let (job, port) = if n < 8 { (n, 2) } else { (n % 8 * 4, 3) };
+        let gpu = format!("sys/bus/pci/devices/0000:1{job}:00.0");
+        machine.slot(&gpu, &below(job, &format!("01.0/0000:1{job}:00.0")));
+        let nic = format!("sys/class/infiniband/mlx5_{n}/device");
+        machine.slot(&nic, &below(job, &format!("0{port}.0/0000:4{n}:00.0")));
+    }
 }
 
 /// A process with all its files of the kernel.

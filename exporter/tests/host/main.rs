@@ -19,6 +19,7 @@ mod live;
 mod lustre;
 mod manifest;
 mod memory;
+mod nearest;
 mod network;
 mod node;
 mod numa;

@@ -107,6 +107,17 @@ impl Machine {
         }
     }
 
+    /// Makes a link to a device's folder below `/sys/devices`, and the folder.
+    pub(crate) fn slot(&self, link: &str, path: &str) {
+        std::fs::create_dir_all(self.path("sys/devices").join(path)).unwrap();
+        let link_path = self.path(link);
+        std::fs::create_dir_all(link_path.parent().unwrap()).unwrap();
+        if !link_path.is_symlink() {
+            let up = "../".repeat(link.matches('/').count() - 1);
+            std::os::unix::fs::symlink(format!("{up}devices/{path}"), link_path).unwrap();
+        }
+    }
+
     /// Makes a file unreadable, for root too: a setting of this kernel that can only be written.
     pub(crate) fn deny(&self, path: &str) {
         let path = self.path(path);

@@ -20,6 +20,7 @@ mod memlock;
 mod memory;
 mod network;
 mod nfs;
+mod nic_affinity;
 mod node;
 mod numa;
 mod overlay;
@@ -79,6 +80,7 @@ pub static CHECKS: &[&Check] = &[
     &irq::BALANCER,
     &network::NODE,
     &network::LANES,
+    &nic_affinity::AFFINITY,
     &network::SPEED,
     &network::MTU,
     &network::RAIL_MTU,

@@ -62,7 +62,7 @@ fn interfaces(roots: &Roots, out: &mut Families) -> bool {
 
 /// Has it a device? Bridges, VLANs and containers' interfaces have none. The link counts, wherever it leads: in a container
 /// the device behind it may be out of sight.
-fn is_physical(folder: &Path) -> bool {
+pub(crate) fn is_physical(folder: &Path) -> bool {
     folder.join("device").symlink_metadata().is_ok() && !is_virtual(folder)
 }
 

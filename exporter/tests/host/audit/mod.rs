@@ -313,7 +313,7 @@ fn what_nvml_does_not_say_is_told_apart() {
 #[test]
 fn a_guest_is_not_judged_for_what_is_its_hypervisors() {
     const OF_BOARD: [&str; 4] = ["power_limit", "gpu_throttle", "clock_limit", "pcie_link"];
-    const OF_BUS: [&str; 2] = ["iommu", "pcie_power_saving"];
+    const OF_BUS: [&str; 3] = ["iommu", "pcie_power_saving", "gpu_nic_affinity"];
     use Status::{NotApplicable, Warn};
     for (virtualization, of_board, of_bus) in [
         (Virtualization::None, Warn, Warn),
@@ -329,6 +329,7 @@ fn a_guest_is_not_judged_for_what_is_its_hypervisors() {
         machine.values.set(Read::Call(Call::PcieGeneration), Ok(1.0));
         machine.write("sys/bus/pci/devices/0000:1a:00.0/iommu_group/type", "DMA-FQ\n");
         machine.write("sys/module/pcie_aspm/parameters/policy", "default performance [powersave] powersupersave\n");
+        machine.write("sys/class/infiniband/mlx5_1/device/numa_node", "0\n");
         for (ids, status) in [(&OF_BOARD[..], of_board), (&OF_BUS, of_bus)] {
             for id in ids {
                 let found = finding(&machine, Profile::Mixed, id);

@@ -72,6 +72,14 @@ const FILES: &[(&str, &str)] = &[
     ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
 ];
 
+/// Each GPU is on the socket of an RDMA device, behind another host bridge.
+const SLOTS: [(&str, &str); 4] = [
+    ("sys/bus/pci/devices/0000:1a:00.0", "pci0000:17/0000:17:01.0/0000:1a:00.0"),
+    ("sys/class/infiniband/mlx5_0/device", "pci0000:2a/0000:2a:01.0/0000:2b:00.0"),
+    ("sys/bus/pci/devices/0000:5e:00.0", "pci0000:5d/0000:5d:01.0/0000:5e:00.0"),
+    ("sys/class/infiniband/mlx5_1/device", "pci0000:98/0000:98:01.0/0000:99:00.0"),
+];
+
 const LIMITS: &str = "Limit Soft Limit Hard Limit Units\n\
     Max open files 1048576 1048576 files\n\
     Max locked memory unlimited unlimited bytes\n";
@@ -79,6 +87,9 @@ const LIMITS: &str = "Limit Soft Limit Hard Limit Units\n\
 /// Two nodes of four CPUs, a GPU and a job on each; a NIC on node 1.
 pub(super) fn machine() -> Machine {
     let mut machine = Machine::empty();
+    for (link, path) in SLOTS {
+        machine.slot(link, path);
+    }
     for (path, text) in FILES.iter().chain(cases::tuned_files()) {
         machine.write(path, text);
     }
