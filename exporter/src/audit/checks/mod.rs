@@ -30,6 +30,7 @@ mod pod_qos;
 mod rdma;
 mod storage;
 mod swap;
+mod tcp_buffers;
 mod writeback;
 
 use super::text::{bytes, count, list, ranges};
@@ -84,6 +85,7 @@ pub static CHECKS: &[&Check] = &[
     &network::SPEED,
     &network::MTU,
     &network::RAIL_MTU,
+    &tcp_buffers::BUFFERS,
     &network::PORTS,
     &rdma::COUNTERS,
     &gpu::PERSISTENCE,

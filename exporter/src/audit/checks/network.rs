@@ -49,6 +49,16 @@ pub(super) fn fastest(context: &Context) -> Result<Option<u64>, Unread> {
     Ok(nics(context)?.iter().filter_map(|nic| nic.speed).max())
 }
 
+/// The rate of the fastest Ethernet that is up, Mbit/s.
+pub(super) fn ethernet(context: &Context) -> Result<Option<u64>, Unread> {
+    Ok(nics(context)?.iter().filter(|nic| !nic.name.starts_with("ib")).filter_map(|nic| nic.speed).max())
+}
+
+/// Is there an RDMA port that is active?
+pub(super) fn has_active_port(context: &Context) -> Result<bool, Unread> {
+    Ok(ports(context)?.iter().any(|port| port.state.contains("ACTIVE")))
+}
+
 fn nic(folder: &Path, name: &str) -> Result<Option<Nic>, Unread> {
     let word = |text: &str| Ok::<_, ParseError>(text.trim().to_owned());
     let device = folder.join("device");
