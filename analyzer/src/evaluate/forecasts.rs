@@ -25,11 +25,11 @@ pub struct Forecasts {
     pub median_lead_seconds: Option<f64>,
     /// Warnings that nothing followed within the horizon.
     pub false_alarms: usize,
-    /// GPUs that were damaged.
+    /// GPUs and parts of networks that were damaged.
     pub damages: usize,
     /// Of those that were told, how soon after, in seconds; in rising order.
     pub damage_seconds: Vec<f64>,
-    /// GPUs that were told to be damaged, in a way in which they were not.
+    /// GPUs and parts of networks that were told to be damaged, in a way in which they were not.
     pub false_damages: usize,
 }
 
@@ -59,10 +59,13 @@ impl Forecasts {
     }
 
     /// Reports of damaged GPUs; damage reported twice, by signals of several kinds, is one.
-    fn damages(rows: &[Row], hardware: &[Risk], entities: &Entities) -> Forecasts {
+    fn damages<'a>(rows: &[Row], hardware: &'a [Risk], entities: &Entities) -> Forecasts {
         let told = |risk: &Risk, row: &Row| {
             let is_its = row.charged_to.as_deref().is_none_or(|fault| fault == risk.last.kind.which());
-            let is_there = entities.get(&row.entity).is_some_and(|uuids| uuids.contains(board(&risk.last.entity)));
+            let is_there = match risk.last.kind.is_of_gpu() {
+                true => entities.get(&row.entity).is_some_and(|uuids| uuids.contains(board(&risk.last.entity))),
+                false => row.entity == format!("{}/{}", risk.last.node, risk.last.entity),
+            };
             is_its && is_there && (row.span.start..=row.span.end + STEP_MS).contains(&risk.start_ms)
         };
         let soon = |row: &Row| {
@@ -70,7 +73,8 @@ impl Forecasts {
             all.map(|risk| (risk.start_ms - row.span.start) as f64 / 1000.0).reduce(f64::min)
         };
         let is_false = |risk: &&Risk| !rows.iter().any(|row| told(risk, row));
-        let wrong: BTreeSet<_> = hardware.iter().filter(is_false).map(|r| (&r.last.entity, r.last.kind)).collect();
+        let what = |r: &'a Risk| (&r.last.node, &r.last.entity, r.last.kind);
+        let wrong: BTreeSet<_> = hardware.iter().filter(is_false).map(what).collect();
         Forecasts {
             damages: rows.len(),
             damage_seconds: rows.iter().filter_map(soon).collect(),
@@ -162,6 +166,16 @@ mod tests {
         let all = [risk("GPU-a", Fault::Xid, 5), risk("GPU-a/3", Fault::RemapPending, 3)];
         assert_eq!(told(&[damage(None)], &all), (1, vec![180.0], 0));
         assert_eq!(told(&[damage(None)], &[]), (1, vec![], 0));
+    }
+
+    #[test]
+    fn a_port_is_named_with_its_node() {
+        let fault = Fault::RdmaPortSlow;
+        let port = |device: &str| Row { entity: format!("a/{device}/1"), ..damage(Some(fault)) };
+        let told_of = risk("mlx5_4/1", fault, 5);
+        assert_eq!(told_of.last.node, "a");
+        assert_eq!(told(&[port("mlx5_4")], std::slice::from_ref(&told_of)), (1, vec![300.0], 0));
+        assert_eq!(told(&[port("mlx5_5")], &[told_of]), (1, vec![], 1));
     }
 
     #[test]

@@ -34,7 +34,9 @@ impl Gpus {
     /// The GPUs of every entity of the truth; one that has none is an error.
     pub(super) fn join(&self, trace: &Trace) -> Result<Entities, EvaluateError> {
         let mut entities = Entities::new();
-        for row in trace.truth.iter().chain(&trace.ooms).chain(&trace.damages) {
+        for row in
+            trace.truth.iter().chain(&trace.ooms).chain(&trace.damages).filter(|row| !row.host_and_index().0.is_empty())
+        {
             let (host, index) = row.host_and_index();
             let Some(uuids) = self.0.get(&(host.to_owned(), index.to_owned())) else {
                 return Err(trace.wrong(row.line, self.missing(&row.entity)));

@@ -40,7 +40,7 @@ pub struct Trace {
     pub truth: Vec<Row>,
     /// When memory ran out.
     pub ooms: Vec<Row>,
-    /// When a GPU was damaged.
+    /// When a GPU, or a part of the network, was damaged.
     pub damages: Vec<Row>,
     /// Does the truth have a column of causes?
     pub has_causes: bool,
@@ -66,7 +66,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Host and GPU index of the entity.
+    /// Host and GPU index of the entity; both are empty of a part of the network.
     pub(super) fn host_and_index(&self) -> (&str, &str) {
         split(&self.entity).unwrap_or_default()
     }
@@ -207,7 +207,8 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
         place.and_then(|place| fields.get(place)).copied().unwrap_or_default()
     };
     let (entity, start, end, class) = (field("entity"), field("start"), field("end"), field("class"));
-    split(entity).ok_or_else(|| format!("entity: expected host/gpuN such as node1/gpu0, found {entity:?}"))?;
+    let is_there = split(entity).is_some() || (class == DAMAGE && entity.contains('/'));
+    is_there.then_some(()).ok_or_else(|| format!("entity: expected host/gpuN such as node1/gpu0, found {entity:?}"))?;
     let span = time("start", start)?..time("end", end)?;
     let class = if let Some(apart) = [OOM, DAMAGE].into_iter().find(|apart| *apart == class) {
         apart
@@ -360,7 +361,8 @@ mod tests {
     fn mistakes_are_named_by_line_and_field() {
         let t = "2026-11-21T12:00:00Z,2026-11-21T13:00:00Z";
         assert_eq!(problem("x,y"), "expected 7 fields (entity,start,end,class,charged_to,also,note), found 2");
-        assert!(problem(&format!("n1,{t},productive,,,")).starts_with("entity: expected host/gpuN"));
+        assert!(problem(&format!("n1/mlx5_4/1,{t},productive,,,")).starts_with("entity: expected host/gpuN such as"));
+        assert!(rows(&format!("{HEADER}n1/mlx5_4/1,{t},damage,rdma_port_slow,,\n")).is_ok());
         assert!(problem("n/gpu0,noon,x,productive,,,").starts_with("start: expected a time as in RFC 3339"));
         assert!(problem("n/gpu0,2026-11-21T12:00:00Z,2026-11-21T12:00:00Z,productive,,,").starts_with("end: expected"));
         assert!(problem(&format!("n/gpu0,{t},lazy,,,")).starts_with("class: expected one of productive,"));

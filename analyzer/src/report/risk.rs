@@ -4,6 +4,7 @@ mod disk;
 mod eviction;
 mod hardware;
 mod memory;
+mod network;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ const MINUTE_SECONDS: f64 = 60.0;
 const HOUR_SECONDS: f64 = 3600.0;
 const GIBIBYTE: f64 = 1_073_741_824.0;
 
-/// One thing that was at risk within the period: memory, a file system, the pods of a node, or a GPU.
+/// One thing that was at risk within the period: memory, a file system, the pods of a node, a GPU, or a part of the network.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RiskRow {
     /// What was at risk, as `kind` (`memory`, `disk`, `eviction`, `hardware`) and `which` of its kind.
@@ -32,9 +33,9 @@ pub struct RiskRow {
     /// The node.
     pub node: String,
     /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; where a file system is
-    /// mounted; or the node again.
+    /// mounted; an RDMA port (`device/port`), a network interface, the PCI address of an NVSwitch; or the node again.
     pub entity: String,
-    /// Who held the GPU at the last forecast; of an eviction, the GPUs of the node; of others, empty.
+    /// Who held the GPU at the last forecast; of an eviction, a port or a switch, the GPUs of the node; of others, empty.
     pub owners: Vec<String>,
     /// When it was at risk: stretches without a pause, in order of time.
     pub stretches: Vec<Stretch>,
@@ -44,7 +45,7 @@ pub struct RiskRow {
     pub made_ms: TimeMs,
     /// What runs out, and when; null of hardware.
     pub exhaustion: Option<RunsOut>,
-    /// What tells that a GPU may fail; null of others.
+    /// What tells that hardware may fail; null of others.
     pub damage: Option<Damage>,
     /// What to do.
     pub remedies: &'static [Remedy],
@@ -121,15 +122,15 @@ fn row(mut risks: Vec<&Risk>) -> Option<RiskRow> {
 /// What its commands are about.
 pub(crate) fn about(prospect: &Prospect) -> About<'_> {
     let Prospect { node, entity, owners, kind, .. } = prospect;
-    let is_of_gpu = matches!(kind, Kind::Memory(Memory::Gpu) | Kind::Hardware(_));
     // A MIG instance is its GPU, a slash and its id.
-    let gpu = is_of_gpu.then(|| entity.split('/').next().unwrap_or(entity));
+    let gpu = kind.is_of_gpu().then(|| entity.split('/').next().unwrap_or(entity));
     let owner = match kind {
         Kind::Memory(Memory::Cgroup) => Some(entity.as_str()),
         _ => owners.first().map(String::as_str),
     };
     let mount = matches!(kind, Kind::Disk(_)).then_some(entity.as_str());
-    About { node: Some(node), gpu, owner, mount, port: None }
+    let port = matches!(kind, Kind::Hardware(fault) if fault.is_of_port()).then_some(entity.as_str());
+    About { node: Some(node), gpu, owner, mount, port }
 }
 
 /// Those that touch or overlap become one. They come in order of start.
@@ -214,7 +215,10 @@ pub(crate) fn title(kind: Kind) -> String {
         Kind::Memory(memory) => format!("{} memory", memory.name()),
         Kind::Disk(room) => format!("disk {}", room.name()),
         Kind::Eviction(signal) => format!("eviction by {}", signal.name()),
-        Kind::Hardware(fault) => format!("GPU hardware, {}", fault.name().replace('_', " ")),
+        Kind::Hardware(fault) => {
+            let of = if fault.is_of_gpu() { "GPU" } else { "network" };
+            format!("{of} hardware, {}", fault.name().replace('_', " "))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/`: what to do now: the first findings, what runs out soon, GPUs that may fail, and then the fleet, node by node.
+//! `/`: what to do now: the first findings, what runs out soon, GPUs and links that may fail, and then the fleet, node by node.
 
 use askama::Template;
 use axum::extract::{Query, State};

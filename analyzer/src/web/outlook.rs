@@ -1,11 +1,11 @@
-//! What is to be expected now: what runs out within a day, and which GPUs may fail.
+//! What is to be expected now: what runs out within a day, and which GPUs and links may fail.
 
 use super::chosen::Chosen;
 use super::link;
 use super::page::Link;
 use crate::app::Progress;
 use crate::report::{Names, risk_outlook, risk_signs, risk_title};
-use goodput_verdict::{Class, Kind, Level, Memory, Prospect};
+use goodput_verdict::{Class, Level, Prospect};
 
 /// Seconds: what runs out later is in the report.
 const SOON: f64 = 24.0 * 3600.0;
@@ -21,7 +21,7 @@ pub(super) struct Outlook {
     /// What runs out, the nearest end first.
     pub(super) due: Vec<Line>,
     pub(super) more_due: usize,
-    /// GPUs that may fail, the most pressing first.
+    /// GPUs and parts of the network that may fail, the most pressing first.
     pub(super) ill: Vec<Line>,
     pub(super) more_ill: usize,
 }
@@ -82,9 +82,8 @@ fn line(prospect: &Prospect, names: &Names, chosen: &Chosen) -> Line {
 
 /// The UUID of the GPU that it is about.
 fn gpu(prospect: &Prospect) -> Option<&str> {
-    let is_of_gpu = matches!(prospect.kind, Kind::Memory(Memory::Gpu) | Kind::Hardware(_));
     // A MIG instance is its GPU, a slash and its id.
-    is_of_gpu.then(|| prospect.entity.split('/').next().unwrap_or(&prospect.entity))
+    prospect.kind.is_of_gpu().then(|| prospect.entity.split('/').next().unwrap_or(&prospect.entity))
 }
 
 fn subject(prospect: &Prospect, names: &Names, chosen: &Chosen) -> Link {

@@ -17,10 +17,13 @@ use goodput_verdict::{Fault, Kind, Level, Prospect, Remedy};
 /// How many damaged GPUs, and how many risks, a line names.
 const MAX_NAMED: usize = 4;
 
+/// How long links are down before they are named, of a minute that is looked at by default; a reset takes seconds.
+const LINK_DOWN_SECONDS: f64 = 30.0;
+
 /// What stands above the verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Health {
-    /// GPUs that are damaged, or say so.
+    /// GPUs and parts of the network that are damaged, or say so.
     pub damage: Vec<Damaged>,
     /// Does the target export errors or states of any GPU's hardware?
     pub is_damage_known: bool,
@@ -30,11 +33,13 @@ pub struct Health {
     pub audit: Option<Audit>,
 }
 
-/// A GPU and what is wrong with it.
+/// A GPU, or a part of the network, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Damaged {
-    /// The UUID.
-    pub gpu: String,
+    /// The UUID; null where it is no GPU.
+    pub gpu: Option<String>,
+    /// An RDMA port (`device/port`), a network interface, or the PCI address of an NVSwitch; null where it is a GPU.
+    pub device: Option<String>,
     /// Its index on the node, where a label tells.
     pub index: Option<String>,
     /// Which fault.
@@ -82,14 +87,16 @@ impl Health {
     ) -> Health {
         let sources = sources(series);
         let levels = levels(&sources);
-        let (hardware, other): (Vec<Prospect>, Vec<Prospect>) =
-            prospects(series, now, thresholds).into_iter().partition(|p| matches!(p.kind, Kind::Hardware(_)));
+        let (hardware, other): (Vec<Prospect>, Vec<Prospect>) = prospects(series, now, &seen_for_a_minute(thresholds))
+            .into_iter()
+            .partition(|p| matches!(p.kind, Kind::Hardware(_)));
         let mut damage: Vec<Damaged> = hardware.iter().filter_map(|p| damaged(p, indices)).collect();
         let counted = levels.iter().filter_map(|gpu| counted_xids(gpu, indices));
         // Errors of this minute are among those that were counted since the exporter's start.
         damage.retain(|d| d.fault != Fault::Xid);
         damage.extend(counted);
-        damage.sort_by(|a, b| (b.level, number(&a.index), &a.gpu).cmp(&(a.level, number(&b.index), &b.gpu)));
+        let place = |d: &Damaged| (d.gpu.is_none(), number(&d.index), d.gpu.clone(), d.device.clone());
+        damage.sort_by_cached_key(|d| (std::cmp::Reverse(d.level), place(d)));
         Health {
             damage,
             is_damage_known: levels.iter().any(tells_damage),
@@ -100,13 +107,13 @@ impl Health {
 
     /// What to do about the GPU's worst damage, where something has to be done at once.
     pub(super) fn remedies(&self, gpu: &str) -> Option<&'static [Remedy]> {
-        let acts = |d: &&Damaged| d.gpu == gpu && d.level == Level::Act;
+        let acts = |d: &&Damaged| d.gpu.as_deref() == Some(gpu) && d.level == Level::Act;
         self.damage.iter().find(acts).map(|d| d.remedies)
     }
 
     /// Only what is about one of these GPUs, or about no GPU.
     pub(super) fn keep(&mut self, gpus: &BTreeSet<String>) {
-        self.damage.retain(|d| gpus.contains(&d.gpu));
+        self.damage.retain(|d| d.gpu.as_ref().is_none_or(|gpu| gpus.contains(gpu)));
         self.risks.retain(|r| r.index.is_none() || gpus.contains(&r.entity));
     }
 
@@ -117,8 +124,7 @@ impl Health {
             Some(more) if more > 0 => format!("{}; and {more} more, see --verbose", all[..MAX_NAMED].join("; ")),
             _ => all.join("; "),
         };
-        let at = |index: &Option<String>, gpu: &str| index.as_ref().map_or(gpu.to_owned(), |i| format!("GPU {i}"));
-        let damage = self.damage.iter().map(|d| format!("{}: {}", at(&d.index, &d.gpu), d.what)).collect();
+        let damage = self.damage.iter().map(|d| format!("{}: {}", d.subject(), d.what)).collect();
         let no_damage = if self.is_damage_known {
             "none"
         } else {
@@ -140,9 +146,21 @@ impl Health {
     }
 }
 
+impl Damaged {
+    fn subject(&self) -> String {
+        let name = || self.gpu.as_ref().or(self.device.as_ref()).cloned().unwrap_or_default();
+        self.index.as_ref().map_or_else(name, |index| format!("GPU {index}"))
+    }
+}
+
 /// Indices in their order as numbers.
 fn number(index: &Option<String>) -> Option<u32> {
     index.as_ref().and_then(|index| index.parse().ok())
+}
+
+/// A port or NVLinks that are down for most of what is seen are down.
+fn seen_for_a_minute(thresholds: &Thresholds) -> Thresholds {
+    Thresholds { link_down_seconds: thresholds.link_down_seconds.min(LINK_DOWN_SECONDS), ..thresholds.clone() }
 }
 
 fn tells_damage(levels: &Levels<'_>) -> bool {
@@ -158,11 +176,16 @@ fn tells_damage(levels: &Levels<'_>) -> bool {
 
 fn damaged(prospect: &Prospect, indices: &BTreeMap<String, String>) -> Option<Damaged> {
     let (Kind::Hardware(fault), Some(damage)) = (prospect.kind, prospect.damage()) else { return None };
-    let gpu = prospect.entity.split('/').next().unwrap_or(&prospect.entity).to_owned();
+    let (gpu, device) = if fault.is_of_gpu() {
+        (prospect.entity.split('/').next().map(str::to_owned), None)
+    } else {
+        (None, Some(prospect.entity.clone()))
+    };
     let what = fault.name().replace('_', " ");
     Some(Damaged {
-        index: indices.get(&gpu).cloned(),
+        index: gpu.as_ref().and_then(|gpu| indices.get(gpu)).cloned(),
         gpu,
+        device,
         fault,
         level: damage.level,
         what,
@@ -188,7 +211,8 @@ fn counted_xids(gpu: &Levels<'_>, indices: &BTreeMap<String, String>) -> Option<
         format!("XID {}{times} ({}; at once: {})", code.code, code.meaning, code.action.name().replace('_', " "))
     });
     Some(Damaged {
-        gpu: uuid.to_owned(),
+        gpu: Some(uuid.to_owned()),
+        device: None,
         index: indices.get(uuid).cloned(),
         fault: Fault::Xid,
         level,
@@ -245,9 +269,13 @@ mod tests {
 
     /// A minute of scrapes that all say this.
     fn minute(text: &str) -> Vec<Series> {
+        minute_of(|_| text.to_owned())
+    }
+
+    fn minute_of(text: impl Fn(i64) -> String) -> Vec<Series> {
         let mut all: BTreeMap<_, Vec<Sample>> = BTreeMap::new();
         for second in 0..=60 {
-            let text = format!("node_uname_info{{nodename=\"n1\",instance=\"n1:9400\"}} 1\n{text}");
+            let text = format!("node_uname_info{{nodename=\"n1\",instance=\"n1:9400\"}} 1\n{}", text(second));
             for series in parse(&text, Format::Text, Limits::NONE, 1000 * second).unwrap() {
                 all.entry(series.labels).or_default().extend(series.samples);
             }
@@ -281,10 +309,34 @@ mod tests {
     }
 
     #[test]
+    fn nvlinks_of_one_gpu_that_are_down_for_the_minute_are_damage() {
+        let links = |index: u8, up: u8, down: u8| {
+            let gpu = format!("gpu=\"{index}\",UUID=\"GPU-{index}\",instance=\"n1:9400\"");
+            let of = |state: &str, count: u8| format!("goodput_gpu_nvlink_links{{{gpu},state=\"{state}\"}} {count}\n");
+            of("up", up) + &of("down", down)
+        };
+        let health = health(&[links(0, 18, 0), links(1, 17, 1), links(2, 18, 0)].concat());
+        assert_eq!(health.lines(false)[0], "damage  GPU-1: nvlink down");
+    }
+
+    #[test]
+    fn a_port_that_times_out_is_named_whichever_gpu_is_asked_for() {
+        let count = |second: i64| {
+            format!(
+                "goodput_rdma_transport_events_total{{device=\"mlx5_4\",port=\"1\",kind=\"local_ack_timeout_err\",instance=\"n1:9400\"}} {}\n",
+                10 * second
+            )
+        };
+        let mut health = Health::of(&minute_of(count), 60_000, &BTreeMap::new(), &Thresholds::default());
+        health.keep(&BTreeSet::from(["GPU-a".to_owned()]));
+        assert_eq!(health.lines(false)[0], "damage  mlx5_4/1: rdma transport");
+    }
+
+    #[test]
     fn the_last_xid_of_dcgm_exporter_is_damage_where_the_hardware_is_to_blame() {
         let [a, b] = GPU;
         let health = health(&format!("DCGM_FI_DEV_XID_ERRORS{{{a}}} 79\nDCGM_FI_DEV_XID_ERRORS{{{b}}} 13\n"));
-        assert_eq!(health.damage.iter().map(|d| d.gpu.as_str()).collect::<Vec<_>>(), ["GPU-a"], "{health:?}");
+        assert_eq!(health.damage.iter().map(|d| d.gpu.as_deref()).collect::<Vec<_>>(), [Some("GPU-a")], "{health:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Answer {
     }
 
     fn needs_attention(&self, gpu: &GpuAnswer) -> bool {
-        gpu.causes().next().is_some() || self.health.damage.iter().any(|damage| damage.gpu == gpu.gpu)
+        gpu.causes().next().is_some() || self.health.damage.iter().any(|damage| damage.gpu.as_ref() == Some(&gpu.gpu))
     }
 
     fn has_one_node(&self) -> bool {
@@ -64,7 +64,7 @@ impl Answer {
             Column::right("lost"),
         ];
         let row = |gpu: &&GpuAnswer| {
-            let damage = self.health.damage.iter().find(|damage| damage.gpu == gpu.gpu);
+            let damage = self.health.damage.iter().find(|damage| damage.gpu.as_ref() == Some(&gpu.gpu));
             let cause = gpu.causes().next().map(|class| class.class.title().to_owned());
             [
                 place(gpu, self.has_one_node()),

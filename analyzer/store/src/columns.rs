@@ -146,8 +146,8 @@ columns! { RISKS: Risk as (Risk {
              of hardware the signal that shows it",
         ),
     ],
-    entity: [text("entity", "UUID (of a MIG instance with `/` and its id), owner, mount point or node")],
-    owners: [text("owners", "JSON list of who held the GPU; of an eviction, the node's GPUs")],
+    entity: [text("entity", "UUID (of a MIG instance with `/` and its id), owner, mount point, RDMA port (`device/port`), network interface, PCI address of an NVSwitch, or node")],
+    owners: [text("owners", "JSON list of who held the GPU; of an eviction or a part of the network, the node's GPUs")],
     earliest_ms: [time(
         "earliest_ms",
         "earliest",

@@ -43,7 +43,7 @@ goodput_catalog::named! {
         Imagefs = "imagefs.available",
     }
 
-    /// What tells that a GPU may fail.
+    /// What tells that a GPU, an NVSwitch or an RDMA port may fail.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Fault {
@@ -71,9 +71,23 @@ goodput_catalog::named! {
         PcieReplays = "pcie_replays",
         /// Errors of NVLinks.
         Nvlink = "nvlink",
+        /// NVLinks of the GPU are down.
+        NvlinkDown = "nvlink_down",
+        /// Errors of an NVSwitch.
+        NvswitchSxid = "nvswitch_sxid",
+        /// An RDMA port that was up is down.
+        RdmaPortDown = "rdma_port_down",
+        /// An RDMA port has less than its line rate.
+        RdmaPortSlow = "rdma_port_slow",
+        /// The link of an RDMA port or network interface comes and goes.
+        RdmaLinkUnstable = "rdma_link_unstable",
+        /// The link of an RDMA port damages or drops packets.
+        RdmaLinkErrors = "rdma_link_errors",
+        /// An RDMA port gets no answers.
+        RdmaTransport = "rdma_transport",
     }
 
-    /// How pressing it is that a GPU is damaged.
+    /// How pressing it is that something is damaged.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Level {
@@ -93,7 +107,7 @@ goodput_catalog::named! {
         Disk = "disk",
         /// The kubelet evicts pods.
         Eviction = "eviction",
-        /// A GPU fails.
+        /// A GPU, an NVSwitch or an RDMA port fails.
         Hardware = "hardware",
     }
 }
@@ -108,8 +122,23 @@ pub enum Kind {
     Disk(Room),
     /// The kubelet evicts pods, which it does before memory or disk run out.
     Eviction(Eviction),
-    /// A GPU fails.
+    /// A GPU, an NVSwitch or an RDMA port fails.
     Hardware(Fault),
+}
+
+impl Fault {
+    /// Is it of an RDMA port or network interface?
+    #[must_use]
+    pub fn is_of_port(self) -> bool {
+        use Fault as F;
+        matches!(self, F::RdmaPortDown | F::RdmaPortSlow | F::RdmaLinkUnstable | F::RdmaLinkErrors | F::RdmaTransport)
+    }
+
+    /// Is it of a GPU?
+    #[must_use]
+    pub fn is_of_gpu(self) -> bool {
+        self != Fault::NvswitchSxid && !self.is_of_port()
+    }
 }
 
 impl Kind {
@@ -140,6 +169,16 @@ impl Kind {
             Kind::Disk(room) => room.name(),
             Kind::Eviction(signal) => signal.name(),
             Kind::Hardware(fault) => fault.name(),
+        }
+    }
+
+    /// Is it of one GPU, or of an instance of one?
+    #[must_use]
+    pub fn is_of_gpu(self) -> bool {
+        match self {
+            Kind::Memory(memory) => memory == Memory::Gpu,
+            Kind::Hardware(fault) => fault.is_of_gpu(),
+            Kind::Disk(_) | Kind::Eviction(_) => false,
         }
     }
 

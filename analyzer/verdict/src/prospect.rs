@@ -14,9 +14,10 @@ pub struct Prospect {
     /// The node.
     pub node: String,
     /// The GPU's UUID, for a MIG instance with `/` and its id behind it; the owner's id; a container as its pod's name
-    /// and its own; where a file system is mounted; or the node again.
+    /// and its own; where a file system is mounted; an RDMA port (`device/port`), a network interface, the PCI address of
+    /// an NVSwitch; or the node again.
     pub entity: String,
-    /// Who holds the GPU; of an eviction, the holders of the node's GPUs; of others, empty.
+    /// Who holds the GPU; of an eviction, a port or a switch, the holders of the node's GPUs; of others, empty.
     pub owners: Vec<String>,
     /// When the forecast was made, Unix milliseconds, UTC.
     pub made_ms: TimeMs,

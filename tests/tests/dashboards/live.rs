@@ -40,7 +40,7 @@ const PRICES: &str = "prices:\n- {model: '*', currency: EUR, per_gpu_hour: 2.5, 
 /// What is right to be empty, and why.
 const EMPTY: &[(&str, &str)] = &[
     ("goodput-fleet: \"What runs out\"", "no memory grows, and no file system fills"),
-    ("goodput-fleet: \"Signs of GPUs that may fail\"", "no counter of damage grows"),
+    ("goodput-fleet: \"Signs of GPUs and links that may fail\"", "no counter of damage grows"),
     ("goodput-fleet: \"Nodes with a sick collector\"", "every collector is well"),
     ("goodput-job: \"Memory full in\"", "no memory grows"),
     ("goodput-node: \"Soonest full\"", "no memory grows, and no file system fills"),

@@ -316,6 +316,27 @@ thresholds! {
     nvlink_errors = 1.0 "errors" in 1.0..=1e9,
         "Recoveries of a GPU's NVLinks within the forecast's window from which it is watched.",
         from "DCGM health watch of NVLink: any error but of checksums";
+    link_down_seconds = 120.0 "seconds" in 0.0..=1800.0,
+        "Time that NVLinks or an RDMA port must be down, or slow, for that to be a risk.",
+        from "own choice: a reset of a GPU, or new training of a link, takes seconds";
+    rdma_link_changes = 4.0 "changes" in 1.0..=1e6,
+        "Times within ten minutes that the link of an RDMA port came or went from which something has to be done.",
+        from "NVSentinel: default of its check of link flapping";
+    rdma_link_recoveries = 5.0 "recoveries per minute" in 0.01..=1e6,
+        "Recoveries of an RDMA port's link, in the mean of ten minutes, from which it is watched.",
+        from "NVSentinel: default of link_error_recovery, 5 a minute";
+    rdma_symbol_errors = 10.0 "errors per second" in 0.001..=1e9,
+        "Damaged symbols on an RDMA port's link, in the mean of ten minutes, from which it is watched.",
+        from "NVSentinel: default of symbol_error, 10 a second; links with PAM4 have some at all times";
+    rdma_receive_errors = 10.0 "errors per second" in 0.001..=1e9,
+        "Packets that an RDMA port received damaged, in the mean of ten minutes, from which it is watched.",
+        from "NVSentinel: default of port_rcv_errors, 10 a second";
+    rdma_discards = 100.0 "packets per second" in 0.001..=1e9,
+        "Packets that an RDMA port could not send, in the mean of ten minutes, from which it is watched.",
+        from "NVSentinel: default of port_xmit_discards, 100 a second";
+    rdma_timeouts = 1.0 "timeouts per second" in 0.001..=1e9,
+        "Times that an RDMA port waited for an acknowledgement and got none, in the mean of five minutes, from which it is watched.",
+        from "NVSentinel: default of local_ack_timeout_err, 1 a second";
     server_near_seconds = 60.0 "seconds" in 0.0..=300.0,
         "How far around a cell, to either side, the clocks of a server and of its GPU are compared: their scrapes do not fall together.",
         from "own choice: two scrapes of 30 s";

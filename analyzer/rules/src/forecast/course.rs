@@ -1,6 +1,7 @@
 //! Something that is followed over time, and how its forecast is made at any of its moments.
 
 use super::disk::FileSystem;
+use super::network::{self, Network};
 use super::{Forecast, Kind, Prospect, disk, eviction, hardware, memory};
 use crate::classify::Thresholds;
 use crate::frame::{Levels, named};
@@ -23,9 +24,16 @@ pub(super) struct Course<'a> {
 
 impl<'a> Course<'a> {
     /// All that is known of.
-    pub(super) fn all(levels: &'a [Levels<'a>], disks: &'a [FileSystem], t: &Thresholds) -> Vec<Course<'a>> {
+    pub(super) fn all(
+        levels: &'a [Levels<'a>],
+        disks: &'a [FileSystem],
+        network: &'a Network,
+        t: &Thresholds,
+    ) -> Vec<Course<'a>> {
         let each = levels.iter().flat_map(|l| memory::course(l).into_iter().chain(hardware::courses(l)));
-        each.chain(disks.iter().flat_map(disk::courses)).chain(eviction::courses(levels, disks, t)).collect()
+        let links = network.courses(levels).into_iter().chain(network::nvlink_courses(levels));
+        let disks = disks.iter().flat_map(disk::courses).chain(eviction::courses(levels, disks, t));
+        each.chain(disks).chain(links).collect()
     }
 
     pub(super) fn prospect(&self, now: TimeMs, t: &Thresholds) -> Option<Prospect> {

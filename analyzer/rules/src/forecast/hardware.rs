@@ -38,8 +38,24 @@ pub(super) const SIGNALS: &[Signal] = &[
     Signal::NvlinkErrors,
 ];
 
+/// The faults that a GPU's own counters and states tell; those of its links need its peers.
+const OWN: &[Fault] = &[
+    Fault::RecoveryAction,
+    Fault::RemapPending,
+    Fault::RemapFailed,
+    Fault::RemappedRows,
+    Fault::SpentBanks,
+    Fault::EccUncorrected,
+    Fault::EccCorrected,
+    Fault::RetiredPending,
+    Fault::RetiredPages,
+    Fault::Xid,
+    Fault::PcieReplays,
+    Fault::Nvlink,
+];
+
 /// Rates are of so long a time: one burst does not make them, and two scrapes a minute apart fit many times.
-const RATE_SECONDS: f64 = 600.0;
+pub(super) const RATE_SECONDS: f64 = 600.0;
 const HOUR_SECONDS: f64 = 3600.0;
 
 /// Every way in which this GPU, or instance of one, may be damaged.
@@ -55,7 +71,7 @@ pub(super) fn courses<'a>(levels: &'a Levels<'a>) -> Vec<Course<'a>> {
         gpus: vec![levels],
         look: Box::new(move |now, t| look(*fault, &Gpu { levels, now }, t).map(Forecast::Damage)),
     };
-    Fault::ALL.iter().map(of).collect()
+    OWN.iter().map(of).collect()
 }
 
 fn look(fault: Fault, gpu: &Gpu<'_>, t: &Thresholds) -> Option<Damage> {
@@ -87,6 +103,13 @@ fn look(fault: Fault, gpu: &Gpu<'_>, t: &Thresholds) -> Option<Damage> {
             let other = gpu.grew(Signal::NvlinkErrors, window, t.nvlink_errors);
             Damage::new(Level::Watch, window, other.into_iter().chain(checksums))
         }
+        Fault::NvlinkDown
+        | Fault::NvswitchSxid
+        | Fault::RdmaPortDown
+        | Fault::RdmaPortSlow
+        | Fault::RdmaLinkUnstable
+        | Fault::RdmaLinkErrors
+        | Fault::RdmaTransport => None,
     }
 }
 
@@ -179,18 +202,18 @@ impl Gpu<'_> {
     }
 }
 
-fn evidence(signal: &str, value: f64, unit: &str, threshold: f64) -> Option<Evidence> {
+pub(super) fn evidence(signal: &str, value: f64, unit: &str, threshold: f64) -> Option<Evidence> {
     let (signal, unit) = (signal.to_owned(), unit.to_owned());
     (value >= threshold).then_some(Evidence { signal, value, unit, threshold })
 }
 
 /// The unit of a level, of a counter not that of its rate.
-fn state_unit(signal: Signal) -> &'static str {
+pub(super) fn state_unit(signal: Signal) -> &'static str {
     signal.unit().trim_end_matches(" per second")
 }
 
 /// How much a counter grew in the time before; what is not known of it is not counted.
-fn increase(samples: &[Sample], now: TimeMs, seconds: f64) -> f64 {
+pub(super) fn increase(samples: &[Sample], now: TimeMs, seconds: f64) -> f64 {
     let from = now - (seconds * 1000.0) as i64;
     let at = |time| samples.partition_point(|s| s.time_ms < time);
     let pieces = growth(&samples[at(from)..at(now + 1)]);

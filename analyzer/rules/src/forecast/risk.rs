@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::course::Course;
+use super::network::Network;
 use super::{Prospect, Risk, disk};
 use crate::caught::caught;
 use crate::classify::Thresholds;
@@ -23,6 +24,7 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
     let first = -(-window.start).div_euclid(STEP_MS) * STEP_MS;
     let times = (first..end).step_by(STEP_MS as usize);
     let (levels, disks) = (frame::levels(&sources), disk::file_systems(&sources));
+    let network = Network::of(&sources);
     let of_course = |course: &Course<'_>| {
         let mut risks = Vec::new();
         let sound = times.clone().filter_map(|time| course.risk(time, t)).filter(Prospect::is_finite);
@@ -31,7 +33,7 @@ pub fn risks(series: &[Series], window: &Range<TimeMs>, until: TimeMs, t: &Thres
     };
     // A forecast that fails costs itself.
     let of_course = |course: &Course<'_>| caught(|| of_course(course)).unwrap_or_else(|error| left_out(&error));
-    let mut risks: Vec<Risk> = Course::all(&levels, &disks, t).par_iter().flat_map_iter(of_course).collect();
+    let mut risks: Vec<Risk> = Course::all(&levels, &disks, &network, t).par_iter().flat_map_iter(of_course).collect();
     let key = |r: &Risk| (r.last.node.clone(), r.last.cluster.clone(), r.last.kind, r.last.entity.clone(), r.start_ms);
     risks.sort_by_cached_key(key);
     risks

@@ -273,6 +273,18 @@ signals! {
     PortRetransmits "port_retransmits" Node Counter "retransmissions per second" up to 1e15,
     /// Times that the link of an RDMA port went down or recovered from errors; the counter stops at 255.
     PortLinkChanges "port_link_changes" Node Counter "changes per second" up to 254.0,
+    /// Events above the link of an RDMA port that ended a connection.
+    PortFatal "port_fatal" Node Counter "events per second" up to 1e15,
+    /// Damaged symbols on the link of an RDMA port; the counter stops at 65535.
+    PortSymbolErrors "port_symbol_errors" Node Counter "errors per second" up to 65534.0,
+    /// Packets that an RDMA port received damaged; the counter stops at 65535.
+    PortReceiveErrors "port_receive_errors" Node Counter "errors per second" up to 65534.0,
+    /// Packets that an RDMA port could not send and dropped; the counter stops at 65535.
+    PortDiscards "port_discards" Node Counter "packets per second" up to 65534.0,
+    /// Times that an RDMA port had more local errors than its limit; the counter stops at 15.
+    PortIntegrityErrors "port_integrity_errors" Node Counter "errors per second" up to 14.0,
+    /// Times that the receive buffer of an RDMA port overran; the counter stops at 15.
+    PortOverruns "port_overruns" Node Counter "errors per second" up to 14.0,
     /// Ticks in which an RDMA port was held back; where the counter has 32 bits it stops at the last of them.
     PortWait "port_wait" Node State "ticks" up to 1e19,
     /// Data that a network interface received; RDMA goes past it.
@@ -281,6 +293,10 @@ signals! {
     InterfaceSent "interface_sent" Node Counter "bytes per second" up to 1e19,
     /// Time in which a network interface sent nothing of one priority because its peer asked it to pause.
     InterfacePause "interface_pause" Node Counter "seconds per second" up to 1e11,
+    /// Times that the link of a network interface came up or went down.
+    InterfaceCarrierChanges "interface_carrier_changes" Node Counter "changes per second" up to 1e12,
+    /// SXids of the node's NVSwitches since the exporter's start.
+    SwitchErrors "switch_errors" Node State "errors" up to 1e12,
     /// Data that the node read from network file systems.
     NodeNfsRead "node_nfs_read" Node Counter "bytes per second" up to 1e19,
     /// Reads that the node asked the server of a network file system for.
@@ -487,6 +503,13 @@ impl Signal {
                 | S::InterfaceReceived
                 | S::InterfaceSent
                 | S::InterfacePause
+                | S::PortFatal
+                | S::PortSymbolErrors
+                | S::PortReceiveErrors
+                | S::PortDiscards
+                | S::PortIntegrityErrors
+                | S::PortOverruns
+                | S::InterfaceCarrierChanges
         )
     }
 
@@ -521,6 +544,15 @@ impl Signal {
                 | S::PcieReplays
                 | S::NvlinkCrcErrors
                 | S::NvlinkErrors
+                | S::NvlinkDown
+                | S::PortFatal
+                | S::PortSymbolErrors
+                | S::PortReceiveErrors
+                | S::PortDiscards
+                | S::PortIntegrityErrors
+                | S::PortOverruns
+                | S::InterfaceCarrierChanges
+                | S::SwitchErrors
                 | S::NodeMemoryFree
                 | S::NodeMemoryInactiveFile
                 | S::FsSize

@@ -26,6 +26,11 @@ const fn infiniband(metric: &'static str, first: &'static str, signal: Signal) -
     port(metric, signal).summed_with(first)
 }
 
+/// Errors of an RDMA port's link that are a signal of their own, by the kernel's name for them.
+const fn link_errors(kind: &'static str, signal: Signal) -> Row {
+    port(network::RDMA_ERRORS.name, signal).only("kind", kind)
+}
+
 const fn interface(metric: &'static str, signal: Signal) -> Row {
     row(metric, signal).by(Split::Interface)
 }
@@ -71,6 +76,24 @@ pub(super) static ROWS: &[Row] = &[
     port(network::RDMA_ERRORS.name, Signal::PortLinkChanges).only("kind", "link_error_recovery").sum_over(&["kind"]),
     infiniband(LINK_CHANGES, LINK_CHANGES, Signal::PortLinkChanges),
     infiniband("node_infiniband_link_error_recovery_total", LINK_CHANGES, Signal::PortLinkChanges),
+    transport("req_rnr_retries_exceeded", Signal::PortFatal),
+    transport("req_transport_retries_exceeded", Signal::PortFatal),
+    transport("max_retry_exceeded", Signal::PortFatal),
+    transport("unrecoverable_err", Signal::PortFatal),
+    transport("unresponsive_remote_events", Signal::PortFatal),
+    transport("req_tx_retry_excd_err", Signal::PortFatal),
+    link_errors("symbol_error", Signal::PortSymbolErrors),
+    port("node_infiniband_symbol_error_total", Signal::PortSymbolErrors),
+    link_errors("port_rcv_errors", Signal::PortReceiveErrors),
+    port("node_infiniband_port_errors_received_total", Signal::PortReceiveErrors),
+    link_errors("port_xmit_discards", Signal::PortDiscards),
+    port("node_infiniband_port_discards_transmitted_total", Signal::PortDiscards),
+    link_errors("local_link_integrity_errors", Signal::PortIntegrityErrors),
+    port("node_infiniband_local_link_integrity_errors_total", Signal::PortIntegrityErrors),
+    link_errors("excessive_buffer_overrun_errors", Signal::PortOverruns),
+    port("node_infiniband_excessive_buffer_overrun_errors_total", Signal::PortOverruns),
+    interface(network::NETWORK_CARRIER_CHANGES.name, Signal::InterfaceCarrierChanges),
+    interface("node_network_carrier_changes_total", Signal::InterfaceCarrierChanges),
     port(network::RDMA_WAIT.name, Signal::PortWait),
     port("node_infiniband_port_transmit_wait_total", Signal::PortWait),
     interface(network::NETWORK_RECEIVED.name, Signal::InterfaceReceived),

@@ -322,6 +322,7 @@ static ROWS: &[Row] = &[
     own(&health::NVLINK_LINKS, Signal::NvlinkUp).only("state", "up"),
     own(&health::NVLINK_LINKS, Signal::NvlinkDown).only("state", "down"),
     own(&health::FABRIC_STATE, Signal::FabricFailed).only("state", "failed"),
+    own(&xid::SWITCH_ERRORS, Signal::SwitchErrors).sum_over(&["pci_bus_id", "sxid", "severity"]),
     own(&host::GPU_NUMA, Signal::GpuNuma).by_numa_node(),
     own(&host::GPU_ALLOWED_CPUS, Signal::GpuAllowedCpus).by_numa_node(),
     own(&host::NODE_INFO, Signal::NodeInfo),

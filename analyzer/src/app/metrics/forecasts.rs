@@ -47,8 +47,10 @@ pub(super) fn push(page: &mut Page, prospects: &[Prospect]) {
     }
     for prospect in prospects {
         if let Some(damage) = prospect.damage() {
-            let values = [&*prospect.node, &*prospect.entity, prospect.kind.which(), damage.level.name()];
-            page.push_with(&rows::HARDWARE, &[cluster(prospect)], &values, 1.0);
+            let entity = &*prospect.entity;
+            let (gpu, device) = if prospect.kind.is_of_gpu() { (entity, "") } else { ("", entity) };
+            let values = [&*prospect.node, prospect.kind.which(), damage.level.name()];
+            page.push_with(&rows::HARDWARE, &[cluster(prospect), gpu, device], &values, 1.0);
         }
     }
 }

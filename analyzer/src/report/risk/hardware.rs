@@ -2,6 +2,8 @@
 
 use goodput_verdict::{Fault, Remedy};
 
+use super::network;
+
 const DEBUG: &str = "NVIDIA GPU Debug Guidelines";
 const MEMORY: &str = "NVIDIA GPU Memory Error Management";
 
@@ -34,6 +36,13 @@ pub(super) fn meaning(fault: Fault) -> &'static str {
             "Packets are sent again: the link loses more than a sound one, copies get slower, and it may fail."
         }
         Fault::Nvlink => "NVLinks lose data and send it again: collectives get slower, and links may fail.",
+        Fault::NvlinkDown
+        | Fault::NvswitchSxid
+        | Fault::RdmaPortDown
+        | Fault::RdmaPortSlow
+        | Fault::RdmaLinkUnstable
+        | Fault::RdmaLinkErrors
+        | Fault::RdmaTransport => network::meaning(fault),
     }
 }
 
@@ -46,10 +55,17 @@ pub(super) fn remedies(fault: Fault) -> &'static [Remedy] {
         Fault::Xid => XID,
         Fault::PcieReplays => PCIE,
         Fault::Nvlink => NVLINK,
+        Fault::NvlinkDown
+        | Fault::NvswitchSxid
+        | Fault::RdmaPortDown
+        | Fault::RdmaPortSlow
+        | Fault::RdmaLinkUnstable
+        | Fault::RdmaLinkErrors
+        | Fault::RdmaTransport => network::remedies(fault),
     }
 }
 
-const DRAIN: Remedy = Remedy {
+pub(super) const DRAIN: Remedy = Remedy {
     action: "Give the node no more jobs, and let those that run save and end.",
     command: Some("kubectl cordon NODE   # with Slurm: scontrol update nodename=NODE state=drain reason=gpu"),
     restarts: "nothing; jobs that are moved restart from their last checkpoint",
@@ -58,7 +74,7 @@ const DRAIN: Remedy = Remedy {
     source: DEBUG,
 };
 
-const RESET_GPU: Remedy = Remedy {
+pub(super) const RESET_GPU: Remedy = Remedy {
     action: "Reset the GPU when no process uses it; all GPUs that share an NVLink fabric without NVSwitch are reset together.",
     command: Some("nvidia-smi --gpu-reset -i GPU"),
     restarts: "the GPU",
@@ -75,7 +91,7 @@ const LOOK: Remedy = Remedy {
     ..Remedy::LIVE
 };
 
-const DIAGNOSE: Remedy = Remedy {
+pub(super) const DIAGNOSE: Remedy = Remedy {
     action: "Test the drained GPU before it is used again; one that fails is for the vendor.",
     command: Some("dcgmi diag -r 3"),
     risk: "loads the GPUs fully for some minutes",

@@ -1,4 +1,4 @@
-//! What to do now: the first findings, what runs out, GPUs that may fail, the pages of findings and runs.
+//! What to do now: the first findings, what runs out, GPUs and links that may fail, the pages of findings and runs.
 
 use super::*;
 use crate::config::Config;
@@ -24,9 +24,10 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 async fn the_first_page_begins_with_what_costs_most_and_leads_to_its_evidence() {
     let served = with_a_starving_gpu().await;
     let fleet = page(&served, "/").await;
-    let order: Vec<usize> = ["What to do first", "Runs out within 24 h", "GPUs that may fail", "Nodes by loss"]
-        .map(|h| fleet.find(h).unwrap())
-        .into();
+    let order: Vec<usize> =
+        ["What to do first", "Runs out within 24 h", "GPUs and links that may fail", "Nodes by loss"]
+            .map(|h| fleet.find(h).unwrap())
+            .into();
     assert!(order.is_sorted(), "{order:?}");
     let first = section(&fleet, "What to do first");
     let text = text_of(first);
@@ -43,7 +44,7 @@ async fn the_first_page_begins_with_what_costs_most_and_leads_to_its_evidence() 
 async fn nothing_at_risk_is_said_only_where_something_is_watched() {
     let served = with_a_starving_gpu().await;
     let said = async |heading| text_of(section(&page(&served, "/").await, heading));
-    let (out, fail) = ("Runs out within 24 h", "GPUs that may fail");
+    let (out, fail) = ("Runs out within 24 h", "GPUs and links that may fail");
     served.progress.send_modify(|progress| {
         progress.prospects.clear();
         progress.last_minutes = vec![bare(Class::NoData, 0..HOUR_MS)];
@@ -70,7 +71,12 @@ fn prospects() -> Vec<Prospect> {
         let left = exhaustion.at_risk.as_mut().unwrap();
         left.likely_seconds = 25.0 * 3600.0;
     }
-    vec![later, of(Kind::Memory(Memory::Gpu), "GPU-b/3"), of(Kind::Hardware(Fault::Xid), "GPU-b")]
+    vec![
+        later,
+        of(Kind::Memory(Memory::Gpu), "GPU-b/3"),
+        of(Kind::Hardware(Fault::Xid), "GPU-b"),
+        of(Kind::Hardware(Fault::RdmaPortSlow), "mlx5_4/1"),
+    ]
 }
 
 #[tokio::test]
@@ -82,7 +88,8 @@ async fn what_runs_out_within_a_day_and_gpus_that_may_fail_are_named_with_their_
     assert!(text_of(due).contains("gpu memory GPU-b on n2 Sat 2026-11-21"), "{due}");
     assert!(text_of(due).contains("65.19 of 74.51 GiB (87.5 %)") && !due.contains("/scratch"), "{due}");
     assert!(links(due).iter().any(|href| href.starts_with("/gpus/GPU-b?")), "of the GPU, for its instance: {due}");
-    let ill = text_of(section(&fleet, "GPUs that may fail"));
+    let ill = text_of(section(&fleet, "GPUs and links that may fail"));
+    assert!(ill.contains("network hardware, rdma port slow mlx5_4/1 on n2 act before"), "{ill}");
     assert!(ill.contains("GPU hardware, xid GPU-b on n2 act before the next job s 10 % (threshold 30 %) o"), "{ill}");
 }
 

@@ -65,8 +65,8 @@ crate::metric_rows! {
         "Predicted time until the limit, at the flattest slope of the 90 % interval; absent beyond the horizon.",
         by "forecasts", series "1 per node and signal at risk", since "0.1.0"
     }
-    HARDWARE = Gauge None "goodput_hardware_risk" ["node", "gpu", "fault", "level"] + ["cluster"] {
-        "1 for what tells that a GPU may fail. Level watch: nothing has failed; act: something is to be done before the next job.",
-        by "forecasts", series "1 per GPU and fault", since "0.1.0"
+    HARDWARE = Gauge None "goodput_hardware_risk" ["node", "fault", "level"] + ["cluster", "gpu", "device"] {
+        "1 for what tells that a GPU may fail, or the part that device names: an RDMA port (device/port), a network interface or an NVSwitch. Level watch: nothing has failed; act: something is to be done before the next job.",
+        by "forecasts", series "1 per GPU, port or switch and fault", since "0.1.0"
     }
 }

@@ -1,0 +1,77 @@
+//! NVLinks that are down: fewer than the GPU had, or than its peers on the node have.
+
+use super::super::course::{Course, entity_of};
+use super::super::{Forecast, Kind};
+use super::{Fault, lasts, within};
+use crate::classify::Thresholds;
+use crate::frame::Levels;
+use crate::signal::{Entity, Signal};
+use goodput_exposition::sample::TimeMs;
+use goodput_verdict::{Damage, Evidence, Level};
+
+/// With fewer peers nothing is usual.
+const LEAST_PEERS: usize = 2;
+
+/// Of every GPU. Series of one node stand together.
+pub(in super::super) fn courses<'a>(levels: &'a [Levels<'a>]) -> Vec<Course<'a>> {
+    let nodes = levels.chunk_by(|a, b| (&a.cluster, &a.node) == (&b.cluster, &b.node));
+    let of_node = |node: &'a [Levels<'a>]| {
+        let gpus = node.iter().filter(|levels| matches!(levels.entity, Entity::Gpu(_)));
+        let with_links = gpus.filter(|gpu| !gpu.samples(Signal::NvlinkUp).is_empty() || has_fabric(gpu));
+        with_links.map(move |gpu| Course {
+            kind: Kind::Hardware(Fault::NvlinkDown),
+            cluster: &gpu.cluster,
+            node: &gpu.node,
+            entity: entity_of(gpu),
+            gpus: vec![gpu],
+            look: Box::new(move |now, t| {
+                let told = fewer(gpu, node, now, t).into_iter().chain(failed(gpu, now, t));
+                Damage::new(Level::Act, t.link_down_seconds, told).map(Forecast::Damage)
+            }),
+        })
+    };
+    nodes.flat_map(of_node).collect()
+}
+
+/// A system with NVSwitches, where every GPU has all its links.
+fn has_fabric(gpu: &Levels<'_>) -> bool {
+    !gpu.samples(Signal::FabricFailed).is_empty()
+}
+
+/// A GPU in MIG mode exchanges nothing over NVLink. One without any link, now and before, may have no bridge.
+fn fewer(gpu: &Levels<'_>, node: &[Levels<'_>], now: TimeMs, t: &Thresholds) -> Option<Evidence> {
+    let samples = gpu.samples(Signal::NvlinkUp);
+    let up = gpu.at(Signal::NvlinkUp, now).filter(|_| gpu.at(Signal::MigCapacity, now).is_none())?;
+    let before = within(samples, now, t.forecast_window_seconds).iter().map(|s| s.value).reduce(f64::max)?;
+    let peers = if before > 0.0 || has_fabric(gpu) { usual(gpu, node, now) } else { None };
+    let full = peers.map_or(before, |usual| usual.max(before));
+    lasts(samples, now, t.link_down_seconds, |up| up < full).then(|| Evidence {
+        signal: Signal::NvlinkUp.name().to_owned(),
+        value: up,
+        unit: Signal::NvlinkUp.unit().to_owned(),
+        threshold: full,
+    })
+}
+
+/// How many links more than half of the node's other GPUs have up, of those that have as many in all: they are of its model.
+fn usual(gpu: &Levels<'_>, node: &[Levels<'_>], now: TimeMs) -> Option<f64> {
+    let links = |levels: &Levels<'_>| {
+        let (up, down) = (levels.at(Signal::NvlinkUp, now)?, levels.at(Signal::NvlinkDown, now)?);
+        Some((up, up + down))
+    };
+    let (_, all) = links(gpu)?;
+    let others = node.iter().filter(|other| other.entity != gpu.entity);
+    let peers: Vec<f64> = others.filter_map(links).filter(|(_, has)| *has == all).map(|(up, _)| up).collect();
+    let is_usual = |up: &&f64| 2 * peers.iter().filter(|other| other == up).count() > peers.len();
+    peers.iter().find(is_usual).copied().filter(|_| peers.len() >= LEAST_PEERS)
+}
+
+fn failed(gpu: &Levels<'_>, now: TimeMs, t: &Thresholds) -> Option<Evidence> {
+    let signal = Signal::FabricFailed;
+    lasts(gpu.samples(signal), now, t.link_down_seconds, |failed| failed >= 1.0).then(|| Evidence {
+        signal: signal.name().to_owned(),
+        value: 1.0,
+        unit: "GPUs".to_owned(),
+        threshold: 1.0,
+    })
+}
