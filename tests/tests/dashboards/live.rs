@@ -21,6 +21,7 @@ use goodput_tests::programs::{Analyzer, Exporter};
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::rules::files;
 
+use super::links::Links;
 use super::{Dashboard, filled_in};
 
 /// The machine's.
@@ -53,6 +54,7 @@ fn prometheus_answers_every_query() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut machine = Machine::new(dir.path(), Script::week(SystemTime::now() + REST_OF_WEEK))?;
     machine.move_to(SystemTime::now())?;
+    let mut links = Links::add_to(dir.path())?;
     let node = FakeNode::open(machine.log())?;
     let exporter = Exporter::start_with(dir.path(), &node, &flags(machine.roots()))?;
     remember(dir.path(), exporter.address)?;
@@ -68,6 +70,7 @@ fn prometheus_answers_every_query() -> Result<()> {
     ] {
         until(query, PATIENCE, || {
             machine.move_to(SystemTime::now())?;
+            links.grow()?;
             prometheus.value(query)
         })
         .with_context(|| analyzer.running.log_text())?;

@@ -1,5 +1,6 @@
 //! The dashboards: readable, about metrics that exist, as Grafana wants them, and answered.
 
+mod links;
 mod live;
 
 use std::collections::BTreeSet;
