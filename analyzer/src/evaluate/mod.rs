@@ -6,6 +6,7 @@
 
 mod ablation;
 mod calibration;
+mod charged;
 mod culprits;
 mod forecasts;
 mod join;

@@ -10,9 +10,10 @@ use goodput_exposition::{Format, Points, TextError};
 use jiff::Timestamp;
 
 use super::EvaluateError;
+use super::charged::{cause, charged_to};
 use crate::ingest::Limits;
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
-use goodput_verdict::{CauseKind, Class, Fault};
+use goodput_verdict::Class;
 
 const METRICS: &str = "metrics.om";
 const TRUTH: &str = "truth.csv";
@@ -23,9 +24,7 @@ const CAUSE_COLUMNS: [&str; 2] = ["cause", "which"];
 /// The event that forecasts are compared with; it has no GPU-time.
 pub(super) const OOM: &str = "oom";
 /// The same of a GPU that is damaged.
-const DAMAGE: &str = "damage";
-/// What can run out, and pods that can be evicted before it does.
-const RUNS_OUT: [&str; 5] = ["gpu", "cgroup", "host", "disk", "eviction"];
+pub(super) const DAMAGE: &str = "damage";
 
 /// A recorded trace.
 #[derive(Debug)]
@@ -225,52 +224,14 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
         entity: entity.to_owned(),
         span,
         class,
-        charged_to: charged_to(class, field("charged_to"), field("which"))?.or_else(|| own(entity, field("which"))),
+        charged_to: charged_to(class, entity, field("charged_to"), field("which"))?,
         cause: cause(class, field("cause"))?,
         also: also.collect::<Result<_, _>>()?,
     })
 }
 
-/// What of the entity's own host has the cause, such as a mount, where no host is charged.
-fn own(entity: &str, which: &str) -> Option<String> {
-    let (host, _) = split(entity).filter(|_| !which.is_empty())?;
-    Some(format!("{host}/{}", which.trim_start_matches('/')))
-}
-
-/// Who or what a row is charged to. A host alone stands for what it has the cause at.
-fn charged_to(class: &str, text: &str, which: &str) -> Result<Option<String>, String> {
-    let expected = |what: &str| format!("charged_to: expected {what}, found {text:?}");
-    match class {
-        _ if text.is_empty() => return Ok(None),
-        OOM if !RUNS_OUT.contains(&text) => return Err(expected(&format!("what ran out ({})", RUNS_OUT.join(", ")))),
-        DAMAGE if !Fault::ALL.iter().any(|fault| fault.name() == text) => {
-            let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            return Err(expected(&format!("the fault ({})", faults.join(", "))));
-        }
-        OOM | DAMAGE => {}
-        _ if text.split('/').any(|part| part.is_empty() || part.contains(char::is_whitespace)) => {
-            return Err(expected("host, host/gpuN or host/device such as node1/gpu0 or node1/mlx5_4/1"));
-        }
-        _ if !which.is_empty() && !text.contains('/') => {
-            return Ok(Some(format!("{text}/{}", which.trim_start_matches('/'))));
-        }
-        _ => {}
-    }
-    Ok(Some(text.to_owned()))
-}
-
-/// A cause of a slow network has one of our names; of other classes it is free.
-fn cause(class: &str, text: &str) -> Result<Option<String>, String> {
-    let is_known = CauseKind::ALL.iter().any(|kind| kind.name() == text);
-    if class == Class::NetworkSlow.name() && !text.is_empty() && !is_known {
-        let names: Vec<&str> = CauseKind::ALL.iter().map(|kind| kind.name()).collect();
-        return Err(format!("cause: expected one of {}, found {text:?}", names.join(", ")));
-    }
-    Ok(Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
-}
-
 /// `host/gpuN` as host and N.
-fn split(entity: &str) -> Option<(&str, &str)> {
+pub(super) fn split(entity: &str) -> Option<(&str, &str)> {
     let (host, gpu) = entity.rsplit_once('/')?;
     let index = gpu.strip_prefix("gpu").filter(|i| !i.is_empty() && i.bytes().all(|b| b.is_ascii_digit()))?;
     (!host.is_empty()).then_some((host, index))
@@ -376,7 +337,8 @@ mod tests {
         let causes = HEADER.replace("note", "note,cause,which");
         let wrong = |line: &str| rows(&format!("{causes}{line}\n")).unwrap_err().1;
         assert!(wrong(&format!("n/gpu0,{t},productive,,,")).starts_with("expected 9 fields (entity,"));
-        let known = "cause: expected one of link, rdma_unused, rail_unused, errors, congested, found \"cable\"";
+        let known =
+            "cause: expected one of nvlink_down, link, rdma_unused, rail_unused, errors, congested, found \"cable\"";
         assert_eq!(wrong(&format!("n/gpu0,{t},network_slow,n1,,,cable,")), known);
         let half = rows(&HEADER.replace("note", "note,cause")).unwrap_err().1;
         assert!(

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::{HashMap, HashMapExt as _, HashSet};
 
+use super::caused::{causes, ports, storage};
 use super::chart::ticks;
 use super::evidence::Curves;
 use super::fill::{About, filled};
 use super::sum::{Amount, Sum};
 use super::summed::Item;
-use super::{CauseAmount, Finding, Period, Place, Port, Proof, Recoverable, Span, Storage};
-use goodput_verdict::{Basis, CauseKind, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
+use super::{Finding, Period, Place, Port, Proof, Recoverable, Span};
+use goodput_verdict::{Basis, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
 
 const MS_PER_SECOND: f64 = 1000.0;
 
@@ -196,46 +197,6 @@ fn places_of(group: &[&Item<'_>], lost_ms: i64, of: fn(&Interval) -> Option<Wher
     places
 }
 
-/// The loss by port, or by node where no port of it is named.
-fn ports(group: &[&Item<'_>], lost_ms: i64) -> Vec<Port> {
-    let of = |i: &Interval| {
-        let culprit = i.charged_to.as_ref().filter(|culprit| culprit.gpu.is_none())?;
-        Some((culprit.node.clone(), i.cause.as_ref().and_then(|cause| cause.which.clone())))
-    };
-    let port = |((node, which), amount): ((String, Option<String>), Amount)| Port { node, which, amount };
-    amounts(group, lost_ms, of).into_iter().map(port).collect()
-}
-
-/// The loss by network file system or disk.
-fn storage(group: &[&Item<'_>], lost_ms: i64) -> Vec<Storage> {
-    let of = |i: &Interval| {
-        let which = i.cause.as_ref().filter(|_| i.charged_to.is_none())?.which.clone()?;
-        Some((i.node.clone(), which))
-    };
-    let one = |((node, which), amount): ((String, String), Amount)| Storage { node, which, amount };
-    amounts(group, lost_ms, of).into_iter().map(one).collect()
-}
-
-/// The loss by cause.
-fn causes(group: &[&Item<'_>], lost_ms: i64) -> Vec<CauseAmount> {
-    let all = amounts(group, lost_ms, |i| i.cause.as_ref().map(|cause| cause.kind));
-    let one = |(cause, amount): (CauseKind, Amount)| CauseAmount { cause, meaning: cause.meaning(), amount };
-    all.into_iter().map(one).collect()
-}
-
-/// The loss by key, the greatest first, as shares of the whole loss.
-fn amounts<K: Ord>(group: &[&Item<'_>], lost_ms: i64, key: fn(&Interval) -> Option<K>) -> Vec<(K, Amount)> {
-    let mut sums: BTreeMap<K, Sum<'_>> = BTreeMap::new();
-    for item in group {
-        if let Some(key) = key(item) {
-            sums.entry(key).or_default().add(item);
-        }
-    }
-    let mut all: Vec<(K, Amount)> = sums.into_iter().map(|(key, sum)| (key, sum.amount(lost_ms))).collect();
-    all.sort_by_key(|(_, amount)| std::cmp::Reverse(amount.gpu_ms));
-    all
-}
-
 /// When: stretches that touch or overlap become one.
 fn spans(group: &[&Item<'_>]) -> Vec<Span> {
     let mut all: Vec<Stretch> = group.iter().flat_map(|item| item.stretches.iter().copied()).collect();
@@ -306,7 +267,7 @@ mod tests {
     use super::*;
     use goodput_rules::classify::sampling::Bounds;
     use goodput_testing::bare;
-    use goodput_verdict::{Cause, Culprit};
+    use goodput_verdict::{Cause, CauseKind, Culprit};
     use jiff::tz::TimeZone;
 
     const HOUR: i64 = 3_600_000;
@@ -385,7 +346,7 @@ mod tests {
         assert_eq!(ports, expected.map(|(name, ms)| (name.to_owned(), ms)));
         let causes: Vec<_> = finding.causes.iter().map(|cause| (cause.cause, cause.amount.gpu_ms)).collect();
         assert_eq!(causes, [(CauseKind::Link, 900_000), (CauseKind::Errors, 600_000), (CauseKind::RdmaUnused, 60_000)]);
-        assert!(finding.culprits.is_empty());
+        assert!(finding.culprits.is_empty() && finding.storage.is_empty());
         let markdown = markdown::render(&report).unwrap();
         for line in [
             "\n- Caused by: port mlx5_4/1 of n2 0.33 h; port mlx5_5/1 of n2 0.08 h; node n3 0.02 h\n",
@@ -397,6 +358,21 @@ mod tests {
         for part in ["<div>port mlx5_4/1 of n2 · 0.33 h</div>", "<div><code>link</code>: A port is down"] {
             assert!(html.contains(part), "{part:?} is not in\n{html}");
         }
+    }
+
+    #[test]
+    fn a_finding_names_the_mounts_of_its_loss() {
+        let late = |which: Option<&str>, ms| Interval {
+            cause: which.map(|which| Cause { kind: CauseKind::SlowMount, which: Some(which.to_owned()) }),
+            ..interval("GPU-a", Class::DataloaderStorage, 0, ms)
+        };
+        let week = [late(Some("/data"), 600_000), late(Some("/home"), 900_000), late(None, 60_000)];
+        let period = Period::between("1970-01-01", "1970-01-02", &TimeZone::UTC).unwrap();
+        let report = build(&week, &[], period, &[]);
+        let storage: Vec<_> = report.findings[0].storage.iter().map(|one| (one.name(), one.amount.gpu_ms)).collect();
+        assert_eq!(storage, [("/home of n1".to_owned(), 900_000), ("/data of n1".to_owned(), 600_000)]);
+        let pages = [markdown::render(&report).unwrap(), html::render(&report, &Site::default()).unwrap()];
+        assert!(pages.iter().all(|page| page.contains("/home of n1") && page.contains("slow_mount")));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use goodput_verdict::{CauseKind, Class, Gain, Group, Instance, Outlook, Remedy};
 
 mod advisory;
 mod build;
+mod caused;
 mod chart;
 mod comparison;
 mod contradiction;

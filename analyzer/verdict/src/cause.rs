@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Class;
+
 /// Why the time is of its class, where the class has several causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
@@ -15,7 +17,7 @@ pub struct Cause {
 }
 
 macro_rules! causes {
-    ($($variant:ident $name:literal $meaning:literal,)*) => {
+    ($($variant:ident of $class:ident $name:literal $meaning:literal,)*) => {
         /// What made a network or a file system slow.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
@@ -33,6 +35,12 @@ macro_rules! causes {
                 match self { $(CauseKind::$variant => $name),* }
             }
 
+            /// The class whose cause it is.
+            #[must_use]
+            pub const fn class(self) -> Class {
+                match self { $(CauseKind::$variant => Class::$class),* }
+            }
+
             /// The cause in a sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
@@ -43,16 +51,16 @@ macro_rules! causes {
 }
 
 causes! {
-    NvlinkDown "nvlink_down" "NVLinks of a GPU are down, and the exchange goes over PCIe.",
-    Link "link" "A port is down, or runs below the line rate of its peers.",
-    RdmaUnused "rdma_unused" "The exchange goes over TCP while the RDMA ports are idle.",
-    RailUnused "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle.",
-    Errors "errors" "A port loses packets: it times out, sends again, or its link comes and goes.",
-    Congested "congested" "Switches ask a network interface to pause.",
-    SlowMount "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do.",
-    Metadata "metadata" "The job waits for lookups on a network file system, not for data.",
-    NetworkMount "network_mount" "The state is saved to a network file system.",
-    IoLimit "io_limit" "The cgroup of the job, or one above it, limits what it reads or writes.",
+    NvlinkDown of NetworkSlow "nvlink_down" "NVLinks of a GPU are down, and the exchange goes over PCIe.",
+    Link of NetworkSlow "link" "A port is down, or runs below the line rate of its peers.",
+    RdmaUnused of NetworkSlow "rdma_unused" "The exchange goes over TCP while the RDMA ports are idle.",
+    RailUnused of NetworkSlow "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle.",
+    Errors of NetworkSlow "errors" "A port loses packets: it times out, sends again, or its link comes and goes.",
+    Congested of NetworkSlow "congested" "Switches hold the exchange back: they ask an interface to pause, or mark packets.",
+    SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do.",
+    Metadata of DataloaderStorage "metadata" "The job waits for lookups on a network file system, not for data.",
+    NetworkMount of Checkpoint "network_mount" "The state is saved to a network file system.",
+    IoLimit of IoLimited "io_limit" "The cgroup of the job, or one above it, limits what it reads or writes.",
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The classes of the ledger: one row per class, and only here, in a file per group.
+//! The classes of the ledger: one row per class, and only here, in a file per group (limits on a job apart).
 //!
 //! A row is all that is said of a class: reports, pages and dashboards read it, and the tests of this crate hold the
 //! tables of README and `docs/` to it. When a rule books time on the class is `goodput-rules`' to say.
@@ -11,6 +11,7 @@ mod feeding;
 mod gain;
 mod group;
 mod held;
+mod limit;
 mod loss;
 mod productive;
 mod remedy;
@@ -114,8 +115,8 @@ classes! {
     ColdStart = start_up::COLD_START,
     DataloaderCpu = feeding::DATALOADER_CPU,
     DataloaderStorage = feeding::DATALOADER_STORAGE,
-    IoLimited = feeding::IO_LIMITED,
-    CpuThrottled = feeding::CPU_THROTTLED,
+    IoLimited = limit::IO_LIMITED,
+    CpuThrottled = limit::CPU_THROTTLED,
     HostNoise = feeding::HOST_NOISE,
     IrqPlacement = feeding::IRQ_PLACEMENT,
     MemoryPressure = feeding::MEMORY_PRESSURE,

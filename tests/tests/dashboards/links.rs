@@ -52,7 +52,7 @@ impl Links {
 fn write(folder: &Path, path: &str, content: &str) -> Result<Option<(PathBuf, String)>> {
     let (path, target) = path.split_once(" -> ").map_or((path, None), |(path, target)| (path, Some(target)));
     let file = folder.join(path);
-    if file.exists() {
+    if file.try_exists()? {
         return Ok(None);
     }
     if path.ends_with('/') {

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule { class: Class::DataloaderStorage, explains: 
 const FEW: f64 = 3.0;
 
 /// Evidence of waiting for lookups.
-const LOOKUPS: &str = "lookups on network file systems, in flight";
+const LOOKUPS: &str = "lookups in flight on network file systems";
 
 /// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {

@@ -93,10 +93,10 @@ fn slow<'a>(cell: &Cell<'a>, best: &Best<'_>, t: &Thresholds) -> Option<(&'a str
     let ratio = |signal, value, threshold| Fact { signal, unit: "ratio", value, threshold };
     let mut facts = vec![
         Fact { signal: "time of a read of the mount", unit: "seconds", value: each, threshold: limit },
-        ratio("reads of the mount, beyond what they take at best / all reads", excess, t.mount_excess_ratio),
+        ratio("reads of the mount beyond their best / all reads", excess, t.mount_excess_ratio),
     ];
     let here = part(cell, Signal::MountReadTime, mount).zip(part(cell, Signal::MountReadTrip, mount));
-    facts.extend(here.map(|(time, trip)| ratio("of its reads, waiting at this node", 1.0 - trip / time, 0.0)));
+    facts.extend(here.map(|(time, trip)| ratio("waiting at this node / time of its reads", 1.0 - trip / time, 0.0)));
     Some((mount, facts))
 }
 

@@ -430,6 +430,9 @@ thresholds! {
     port_errors_ratio = 5.0 "ratio" in 1.0..=1e3,
         "A port is named where it has this many times the errors of any other port of the run.",
         from "own simulations, as retransmits_per_gigabyte";
+    congestion_ratio = 5.0 "ratio" in 1.5..=1e3,
+        "Notices of congestion, or ticks of waiting, for each gigabyte, as a multiple of those in the run's best quarter of cells, from which switches hold the exchange back.",
+        from "own choice, as port_errors_ratio";
     pause_ratio = 0.05 "ratio" in 0.0..=1.0,
         "Share of a cell in which an interface was asked to pause, from which the network holds it back.",
         from "own choice: short pauses are how a lossless priority works";

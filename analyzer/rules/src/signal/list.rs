@@ -285,6 +285,8 @@ signals! {
     PortIntegrityErrors "port_integrity_errors" Node Counter "errors per second" up to 14.0,
     /// Times that the receive buffer of an RDMA port overran; the counter stops at 15.
     PortOverruns "port_overruns" Node Counter "errors per second" up to 14.0,
+    /// Notices of congestion that an RDMA port got or sent, or packets that a switch had marked with it.
+    PortCongestion "port_congestion" Node Counter "notices per second" up to 1e15,
     /// Ticks in which an RDMA port was held back; where the counter has 32 bits it stops at the last of them.
     PortWait "port_wait" Node State "ticks" up to 1e19,
     /// Data that a network interface received; RDMA goes past it.
@@ -499,6 +501,7 @@ impl Signal {
                 | S::PortTimeouts
                 | S::PortRetransmits
                 | S::PortLinkChanges
+                | S::PortCongestion
                 | S::PortWait
                 | S::InterfaceReceived
                 | S::InterfaceSent

@@ -9,6 +9,7 @@ use super::table::{Row, Split, row};
 const TIMEOUTS: &str = "node_infiniband_local_ack_timeout_errors_total";
 const RETRANSMITS: &str = "node_infiniband_packet_sequence_errors_total";
 const LINK_CHANGES: &str = "node_infiniband_link_downed_total";
+const NOTICES: &str = "node_infiniband_np_ecn_marked_roce_packets_received_total";
 /// State of an active port, of the numbers 1 to 4 that the kernel gives the states.
 const ACTIVE: f64 = 4.0;
 
@@ -94,6 +95,21 @@ pub(super) static ROWS: &[Row] = &[
     port("node_infiniband_excessive_buffer_overrun_errors_total", Signal::PortOverruns),
     interface(network::NETWORK_CARRIER_CHANGES.name, Signal::InterfaceCarrierChanges),
     interface("node_network_carrier_changes_total", Signal::InterfaceCarrierChanges),
+    transport("np_ecn_marked_roce_packets", Signal::PortCongestion),
+    transport("np_cnp_sent", Signal::PortCongestion),
+    transport("rp_cnp_handled", Signal::PortCongestion),
+    transport("roce_slow_restart", Signal::PortCongestion),
+    transport("rx_ecn_marked_pkts", Signal::PortCongestion),
+    transport("tx_cnp_pkts", Signal::PortCongestion),
+    transport("rx_cnp_pkts", Signal::PortCongestion),
+    transport("impaired_remote_conn_events", Signal::PortCongestion),
+    transport("rx_rdma_ecn_pkts", Signal::PortCongestion),
+    transport("tx_rdma_cnp_pkts", Signal::PortCongestion),
+    transport("rx_rdma_cnp_pkts", Signal::PortCongestion),
+    infiniband(NOTICES, NOTICES, Signal::PortCongestion),
+    infiniband("node_infiniband_np_cnp_packets_sent_total", NOTICES, Signal::PortCongestion),
+    infiniband("node_infiniband_rp_cnp_packets_handled_total", NOTICES, Signal::PortCongestion),
+    infiniband("node_infiniband_roce_slow_restart_used_total", NOTICES, Signal::PortCongestion),
     port(network::RDMA_WAIT.name, Signal::PortWait),
     port("node_infiniband_port_transmit_wait_total", Signal::PortWait),
     interface(network::NETWORK_RECEIVED.name, Signal::InterfaceReceived),

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::super::run::Run;
 use super::super::{Node, Thresholds};
+use super::congestion::Usual;
 use super::evidence::{self, Evidence};
 use super::exchange::Exchange;
 use crate::frame::{self, Framed, Source};
@@ -28,6 +29,8 @@ pub const NETWORK_SIGNALS: &[Signal] = &[
     Signal::PortTimeouts,
     Signal::PortRetransmits,
     Signal::PortLinkChanges,
+    Signal::PortCongestion,
+    Signal::PortWait,
     Signal::InterfacePause,
     Signal::NodeNfsRead,
     Signal::MountWritten,
@@ -70,7 +73,8 @@ pub(super) fn rates(before: &[Node], now: &Exchange<'_>, told: &[Vec<Evidence>],
     let is_its = |node: &&Node| node.cluster == run.cluster() && names.contains(node.node.as_str());
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     if let Some(before) = Exchange::between(run, before.iter().filter(is_its).collect()) {
-        let clean = before.body().filter(|cell| evidence::told(&before, *cell, t).is_empty());
+        let usual = Usual::of(&before, t);
+        let clean = before.body().filter(|cell| evidence::told(&before, &usual, *cell, t).is_empty());
         clean.for_each(|cell| add(&before, cell, &mut rates, t));
     }
     let clean = (0..told.len()).filter(|cell| told[*cell].is_empty());

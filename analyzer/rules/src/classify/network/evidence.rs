@@ -1,6 +1,7 @@
 //! What ports show of a slow network in a cell, of any node of the run.
 
 use super::super::{CauseKind, Fact, Thresholds};
+use super::congestion::{self, FULL, Usual};
 use super::exchange::{Exchange, Side};
 use super::nvlink;
 use super::ports::Port;
@@ -31,7 +32,7 @@ pub(super) fn is_state(kind: CauseKind) -> bool {
 }
 
 /// All that is shown, the first to be believed first.
-pub(super) fn told(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Vec<Evidence> {
+pub(super) fn told(run: &Exchange<'_>, usual: &Usual, cell: usize, t: &Thresholds) -> Vec<Evidence> {
     let nvlink = nvlink::down(run, cell, t);
     let rate = common_rate(run, cell).filter(|_| run.has_several_nodes());
     let Some(rate) = rate else { return nvlink.into_iter().collect() };
@@ -41,7 +42,8 @@ pub(super) fn told(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Vec<Evide
         rdma_unused(run, cell, t),
         rails_unused(run, cell, rate, t),
         errors(run, cell, t),
-        paused(run, cell, t),
+        congestion::paused(run, cell, t),
+        usual.exceeded(run, cell, t),
     ];
     all.into_iter().flatten().collect()
 }
@@ -273,23 +275,6 @@ fn most_events(run: &Exchange<'_>, told: &[Vec<Evidence>], cell: usize, t: &Thre
     (is_here && most >= t.port_errors_ratio * next).then(|| (side, name.to_owned()))
 }
 
-/// Interfaces whose peers asked them to send nothing. One that carries much itself may have paused for storage; what goes over
-/// RDMA is not counted by it.
-fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
-    let mut at = Vec::new();
-    for (n, side, index) in run.at(cell) {
-        for (name, cells) in &side.ports.interfaces {
-            let interface = cells[index];
-            let own = interface.sent.into_iter().chain(interface.received).fold(0.0, f64::max);
-            let held = interface.paused.filter(|share| *share >= t.pause_ratio && own < t.tcp_exchange_bytes);
-            at.extend(held.map(|share| (n, (*name).to_owned(), share)));
-        }
-    }
-    let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
-    let facts = vec![Fact::of(Signal::InterfacePause, most, t.pause_ratio)];
-    Some(Evidence { kind: CauseKind::Congested, bound: Some(most), stays: 0.0, is_counted: true, at, facts })
-}
-
 /// The RDMA port of the only interface of a node that paused: the only port of that node that was held back, by far more than
 /// any other until then, or for longer than its counter of 32 bits can tell.
 fn port_of(run: &Exchange<'_>, side: usize, cell: usize) -> Option<String> {
@@ -308,8 +293,6 @@ fn port_of(run: &Exchange<'_>, side: usize, cell: usize) -> Option<String> {
     (most > 0.0 && next.is_finite() && most >= HELD_BACK * next).then(|| name.to_owned())
 }
 
-/// The last value of a counter of 32 bits, at which it stays.
-const FULL: f64 = 4_294_967_295.0;
 /// How many times the ticks of any other port of the node the one has that is held back (own choice, as
 /// `port_errors_ratio`).
 const HELD_BACK: f64 = 5.0;

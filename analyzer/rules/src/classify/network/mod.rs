@@ -6,6 +6,7 @@
 //! the waiting is above that of cells without evidence. No milliseconds move from row to row.
 
 mod before;
+mod congestion;
 mod deficit;
 mod evidence;
 mod exchange;
@@ -24,6 +25,7 @@ use super::straggler::{self, Member};
 use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, Thresholds};
 use crate::frame::Source;
 pub use before::NETWORK_SIGNALS;
+use congestion::Usual;
 pub(super) use deficit::SOUND;
 use deficit::{Deficit, Lost};
 use evidence::Evidence;
@@ -73,8 +75,9 @@ pub(super) fn charge(
 impl<'r, 'a> Slow<'r, 'a> {
     fn of(run: &'r Run, members: &'r [Member<'a>], booked: &[Booked<'a>], t: &Thresholds) -> Option<Self> {
         let exchange = Exchange::of(run, members, booked)?;
+        let usual = Usual::of(&exchange, t);
         let told: Vec<Vec<Evidence>> =
-            (0..exchange.cells().len()).map(|cell| evidence::told(&exchange, cell, t)).collect();
+            (0..exchange.cells().len()).map(|cell| evidence::told(&exchange, &usual, cell, t)).collect();
         let is_told = told[exchange.body()].iter().any(|found| !found.is_empty());
         is_told.then_some(Slow { run, members, exchange, told })
     }

@@ -23,6 +23,8 @@ pub(super) struct Port {
     pub(super) retransmits: Option<f64>,
     /// In the cell.
     pub(super) link_changes: Option<f64>,
+    /// Notices of congestion per second.
+    pub(super) congestion: Option<f64>,
     /// Ticks that it was held back so far.
     pub(super) waited: Option<f64>,
 }
@@ -72,6 +74,7 @@ impl<'a> Ports<'a> {
         each(node, Signal::PortTimeouts, all, |port, r, cell| port.timeouts = Some(r.mean * seconds[cell]));
         each(node, Signal::PortRetransmits, all, |port, r, cell| port.retransmits = Some(r.mean * seconds[cell]));
         each(node, Signal::PortLinkChanges, all, |port, r, cell| port.link_changes = Some(r.mean * seconds[cell]));
+        each(node, Signal::PortCongestion, all, |port, r, _| port.congestion = Some(r.mean));
         each(node, Signal::PortWait, all, |port, r, _| port.waited = Some(r.max));
         let all = &mut ports.interfaces;
         each(node, Signal::InterfaceSent, all, |interface, r, _| interface.sent = Some(r.mean));

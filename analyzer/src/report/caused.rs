@@ -1,0 +1,48 @@
+//! What a loss is named to come from: ports, network file systems and disks, causes.
+
+use std::collections::BTreeMap;
+
+use super::sum::{Amount, Sum};
+use super::summed::Item;
+use super::{CauseAmount, Port, Storage};
+use goodput_verdict::{CauseKind, Interval};
+
+/// The loss by port, or by node where no port of it is named.
+pub(super) fn ports(group: &[&Item<'_>], lost_ms: i64) -> Vec<Port> {
+    let of = |i: &Interval| {
+        let culprit = i.charged_to.as_ref().filter(|culprit| culprit.gpu.is_none())?;
+        Some((culprit.node.clone(), i.cause.as_ref().and_then(|cause| cause.which.clone())))
+    };
+    let port = |((node, which), amount): ((String, Option<String>), Amount)| Port { node, which, amount };
+    amounts(group, lost_ms, of).into_iter().map(port).collect()
+}
+
+/// The loss by network file system or disk.
+pub(super) fn storage(group: &[&Item<'_>], lost_ms: i64) -> Vec<Storage> {
+    let of = |i: &Interval| {
+        let which = i.cause.as_ref().filter(|_| i.charged_to.is_none())?.which.clone()?;
+        Some((i.node.clone(), which))
+    };
+    let one = |((node, which), amount): ((String, String), Amount)| Storage { node, which, amount };
+    amounts(group, lost_ms, of).into_iter().map(one).collect()
+}
+
+/// The loss by cause.
+pub(super) fn causes(group: &[&Item<'_>], lost_ms: i64) -> Vec<CauseAmount> {
+    let all = amounts(group, lost_ms, |i| i.cause.as_ref().map(|cause| cause.kind));
+    let one = |(cause, amount): (CauseKind, Amount)| CauseAmount { cause, meaning: cause.meaning(), amount };
+    all.into_iter().map(one).collect()
+}
+
+/// The loss by key, the greatest first, as shares of the whole loss.
+fn amounts<K: Ord>(group: &[&Item<'_>], lost_ms: i64, key: fn(&Interval) -> Option<K>) -> Vec<(K, Amount)> {
+    let mut sums: BTreeMap<K, Sum<'_>> = BTreeMap::new();
+    for item in group {
+        if let Some(key) = key(item) {
+            sums.entry(key).or_default().add(item);
+        }
+    }
+    let mut all: Vec<(K, Amount)> = sums.into_iter().map(|(key, sum)| (key, sum.amount(lost_ms))).collect();
+    all.sort_by_key(|(_, amount)| std::cmp::Reverse(amount.gpu_ms));
+    all
+}
