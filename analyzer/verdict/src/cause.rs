@@ -57,6 +57,7 @@ causes! {
     RailUnused of NetworkSlow "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle.",
     Errors of NetworkSlow "errors" "A port loses packets: it times out, sends again, or its link comes and goes.",
     Congested of NetworkSlow "congested" "Switches hold the exchange back: they ask an interface to pause, or mark packets.",
+    Hang of CollectiveWait "hang" "All ranks wait, and nothing is exchanged: one never came, or is in another collective.",
     SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do.",
     Metadata of DataloaderStorage "metadata" "The job waits for lookups on a network file system, not for data.",
     NetworkMount of Checkpoint "network_mount" "The state is saved to a network file system.",

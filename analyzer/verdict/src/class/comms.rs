@@ -6,7 +6,7 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
     name: "collective_wait",
     title: "Waiting in collectives",
     group: Group::Comms,
-    version: 8,
+    version: 9,
     meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
     light: "#a877dc",
     dark: "#c599ee",
@@ -24,6 +24,14 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
             who: "the job's owner or root",
             risk: "the process stands still for the moment of the dump",
             source: "py-spy documentation",
+        },
+        Remedy {
+            action: "hang: let the job end by itself. PyTorch's flight recorder says which rank is in which collective; a shorter \
+                     timeout of the process group costs less of each hang.",
+            command: Some("TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 torchrun ...   # in the job"),
+            risk: "none known",
+            source: "PyTorch documentation, torch.distributed, Flight Recorder",
+            ..Remedy::BY_OWNER
         },
         Remedy {
             action: "If no rank is late, the exchange itself is long: let it overlap with the backward pass in larger \

@@ -19,6 +19,9 @@ const NEAREST: usize = 12;
 /// Name of the evidence of what was exchanged while the network was sound. Hours later nothing else tells it.
 pub(in super::super) const SOUND: &str = "bytes exchanged before";
 
+/// Where fewer bytes than a fifth are left, what is counted for each of them says nothing (one in `congestion_ratio`).
+const MOST_MISSING: f64 = 0.8;
+
 /// A member of the run over the frame.
 pub(super) struct Deficit<'r, 'a> {
     member: Member<'r>,
@@ -60,6 +63,11 @@ impl<'r, 'a> Deficit<'r, 'a> {
     /// What the network took of the cell; `None` where that is nothing.
     pub(super) fn lost(&mut self, index: usize, cell: usize, found: &Evidence, t: &Thresholds) -> Option<Lost> {
         let waits = self.waited(index, found.kind, t)?;
+        // Where nothing is exchanged, one rank never came, and no network is slow.
+        let exchanged = self.run.sides[self.side].exchanged(index);
+        if exchanged.is_some_and(|bytes| bytes < t.exchange_bytes) {
+            return None;
+        }
         let usual = self.usual(index, found.kind, t);
         // Waiting that lasts looks like the norm before there is nothing left to compare with.
         if usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio {
@@ -78,6 +86,8 @@ impl<'r, 'a> Deficit<'r, 'a> {
         // A rank that waits least is late, and no network: the others wait for it.
         let least = self.least[cell].unwrap_or(waits);
         let late = if waits - least >= t.straggler_ratio { waits - least } else { 0.0 };
+        let missing = self.before.zip(exchanged).map(|(before, now)| 1.0 - now / before);
+        let bound = if found.is_weak { bound.min(missing.filter(|missing| *missing <= MOST_MISSING)?) } else { bound };
         let share = bound.min(waits - late - found.stays);
         let floor = if found.kind == CauseKind::Errors { t.network_wait_ratio } else { t.claim_floor };
         if waits < t.network_wait_ratio || share < floor {

@@ -3,13 +3,15 @@
 //! This is the third pass, after `straggler`: a rank that is late is no network. The nodes of each run are laid side by
 //! side ([`exchange`]), for an exchange is as fast as its slowest link: what a port of any node shows counts for all GPUs of
 //! the run. [`evidence`] says what ports show and how much of the waiting it can explain at most, [`deficit`] by how much
-//! the waiting is above that of cells without evidence. No milliseconds move from row to row.
+//! the waiting is above that of cells without evidence. No milliseconds move from row to row. [`hang`] marks waiting in which
+//! nothing is exchanged at all: that is no slow network.
 
 mod before;
 mod congestion;
 mod deficit;
 mod evidence;
 mod exchange;
+mod hang;
 mod nvlink;
 mod ports;
 
@@ -62,19 +64,24 @@ pub(super) fn charge(
     t: &Thresholds,
 ) {
     let runs = straggler::runs(booked);
-    let slow: Vec<Slow<'_, '_>> =
-        runs.par_iter().filter_map(|(run, members)| Slow::of(run, members, booked, t)).collect();
+    let exchanges = runs.par_iter().filter_map(|(run, members)| {
+        let exchange = Exchange::of(run, members, booked)?;
+        let hung = hang::hung(&exchange, members, booked, t);
+        Some((hung, Slow::of(run, members, exchange, t)))
+    });
+    let (hung, slow): (Vec<_>, Vec<_>) = exchanges.unzip();
+    let slow: Vec<Slow<'_, '_>> = slow.into_iter().flatten().collect();
     let lasting: BTreeSet<&str> = slow.iter().filter(|slow| slow.lasts(t)).flat_map(Slow::gpus).collect();
     // Only what lasts is compared with what was hours ago, for that is costly.
     let before = if lasting.is_empty() { Vec::new() } else { before::nodes(sources, &lasting, window) };
     let charges: Vec<Charge> =
         slow.par_iter().flat_map_iter(|slow| slow.charges(booked, &before, capacity, t)).collect();
     charges.into_iter().for_each(|charge| charge.book(booked));
+    hung.iter().flatten().for_each(|hung| hung.mark(booked));
 }
 
 impl<'r, 'a> Slow<'r, 'a> {
-    fn of(run: &'r Run, members: &'r [Member<'a>], booked: &[Booked<'a>], t: &Thresholds) -> Option<Self> {
-        let exchange = Exchange::of(run, members, booked)?;
+    fn of(run: &'r Run, members: &'r [Member<'a>], exchange: Exchange<'a>, t: &Thresholds) -> Option<Self> {
         let usual = Usual::of(&exchange, t);
         let told: Vec<Vec<Evidence>> =
             (0..exchange.cells().len()).map(|cell| evidence::told(&exchange, &usual, cell, t)).collect();

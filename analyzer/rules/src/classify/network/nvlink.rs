@@ -25,7 +25,15 @@ pub(super) fn down(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Ev
     }
     let facts = vec![fact?];
     // Without cells in which they were up nothing says that they cost anything.
-    Some(Evidence { kind: CauseKind::NvlinkDown, bound: None, stays: 0.0, is_counted: false, at, facts })
+    Some(Evidence {
+        kind: CauseKind::NvlinkDown,
+        bound: None,
+        stays: 0.0,
+        is_counted: false,
+        is_weak: false,
+        at,
+        facts,
+    })
 }
 
 /// Has it fewer links up than every other GPU of its model on the node, or than it had around?
