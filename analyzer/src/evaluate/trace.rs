@@ -206,7 +206,9 @@ fn row(line: u64, fields: &[&str]) -> Result<Row, String> {
         place.and_then(|place| fields.get(place)).copied().unwrap_or_default()
     };
     let (entity, start, end, class) = (field("entity"), field("start"), field("end"), field("class"));
-    let is_there = split(entity).is_some() || (class == DAMAGE && entity.contains('/'));
+    let is_there = split(entity).is_some()
+        || (class == DAMAGE
+            && entity.split_once('/').is_some_and(|(_, part)| !part.is_empty() && !part.starts_with("gp")));
     is_there.then_some(()).ok_or_else(|| format!("entity: expected host/gpuN such as node1/gpu0, found {entity:?}"))?;
     let span = time("start", start)?..time("end", end)?;
     let class = if let Some(apart) = [OOM, DAMAGE].into_iter().find(|apart| *apart == class) {

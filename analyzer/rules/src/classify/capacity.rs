@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::cell::{LEFT_NODE, Part};
 use super::intervals::{Builder, Whose};
-use super::network::SOUND;
+use super::network::{SOUND, SOUND_ON_NODE};
 use super::thresholds::confidence::CERTAIN;
 use super::{Class, Fact, Interval};
 use crate::frame::{Accounts, Runs};
@@ -53,6 +53,8 @@ pub(super) struct Sound {
     until_ms: TimeMs,
     bytes_per_second: f64,
     owner: Option<String>,
+    /// Did they go over NVLink, on the run's only node?
+    on_node: bool,
 }
 
 /// The GPUs in capacity at a time, by UUID.
@@ -90,15 +92,17 @@ impl Capacity {
                 (_, None, None) => {}
             }
             if let Some(seen) = self.0.get_mut(gpu) {
-                seen.sound = sound.filter(|sound| seen.last_ms - sound.until_ms < VANISHED_MS);
+                seen.sound = sound;
             }
         }
     }
 
-    /// What the GPU's node exchanged for the owner, in bytes per second, before its network became slow.
-    pub(super) fn sound(&self, gpu: &str, owner: &str) -> Option<f64> {
+    /// What the GPU's node exchanged for the owner, in bytes per second, before its network became slow: as a verdict less than
+    /// [`VANISHED_MS`] before `start_ms` says.
+    pub(super) fn sound(&self, gpu: &str, owner: &str, on_node: bool, start_ms: TimeMs) -> Option<f64> {
         let sound = self.0.get(gpu)?.sound.as_ref()?;
-        (sound.owner.as_deref() == Some(owner)).then_some(sound.bytes_per_second)
+        let is_its = sound.owner.as_deref() == Some(owner) && sound.on_node == on_node;
+        (is_its && start_ms - sound.until_ms < VANISHED_MS).then_some(sound.bytes_per_second)
     }
 
     /// The `no_data` of GPUs that are in capacity and have no verdict in the window.
@@ -141,8 +145,9 @@ fn seen(i: &Interval, last_ms: TimeMs) -> Seen {
 }
 
 fn sound(i: &Interval) -> Option<Sound> {
-    let told = i.evidence.iter().find(|evidence| evidence.signal == SOUND)?;
-    Some(Sound { until_ms: i.end_ms, bytes_per_second: told.value, owner: i.owner.clone() })
+    let told = i.evidence.iter().find(|evidence| [SOUND, SOUND_ON_NODE].contains(&evidence.signal.as_str()))?;
+    let on_node = told.signal == SOUND_ON_NODE;
+    Some(Sound { until_ms: i.end_ms, bytes_per_second: told.value, owner: i.owner.clone(), on_node })
 }
 
 /// A GPU without any data in the window.

@@ -8,6 +8,7 @@ use super::depth::HeldGpus;
 use super::server_clock::is_server;
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
+use super::writing::writing;
 use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders, mounts};
 use crate::median::median;
 use crate::signal::Signal;
@@ -40,7 +41,9 @@ fn for_lookups(cell: &Cell<'_>, t: &Thresholds) -> Option<Verdict> {
     let (cpu, asleep) = (CpuUse::of(cell)?, cell.mean(Signal::JobUninterruptible));
     let is_its = asleep.map_or_else(|| loaders::is_alone(cell), |asleep| asleep >= t.io_waiting_ratio);
     let is_idle = work(cell, t).is_some_and(|work| 1.0 - work.ratio >= t.io_waiting_ratio);
-    if cpu.ratio > t.storage_cpu_ratio || !is_its || !is_idle {
+    // Who flushes what it wrote waits for requests that are neither reads nor writes too.
+    let written = writing(cell).is_some_and(|writing| writing.reading.mean >= t.idle_written_bytes);
+    if written || cpu.ratio > t.storage_cpu_ratio || !is_its || !is_idle {
         return None;
     }
     let confidence = asleep.map_or(NODE_WIDE, |_| INFERRED).min(cpu.confidence);

@@ -3,7 +3,7 @@
 use super::phase::{Course, Phase, nothing};
 use super::writing::{all_stop, writing};
 use super::{Cell, Class, Fact, Thresholds, server_clock};
-use crate::signal::Signal;
+use crate::signal::{Scope, Signal};
 
 pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: false, mark, missing: nothing };
 
@@ -26,10 +26,11 @@ pub(super) fn idles(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<
 /// the GPUs stop for it, and this one worked shortly before.
 fn writes(course: &Course<'_>, index: usize, t: &Thresholds) -> bool {
     let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
-    let Some(found) = writing(&cell) else { return false };
-    if found.is_of_job() {
-        return found.reading.mean >= t.idle_written_bytes;
+    let of_job = [Signal::JobWritten, Signal::JobStorageWritten].into_iter().filter_map(|signal| cell.mean(signal));
+    if of_job.reduce(f64::max).is_some_and(|written| written >= t.idle_written_bytes) {
+        return true;
     }
+    let Some(found) = writing(&cell).filter(|found| found.signal.scope() == Scope::Node) else { return false };
     let worked = |i: usize| course.busy(i).is_some_and(|busy| busy >= t.sustained_busy_ratio);
     let before = course.node.around(index, t.around_seconds).start..index;
     found.reading.mean >= t.checkpoint_bytes && all_stop(&cell, &found.reading, t) && before.into_iter().any(worked)

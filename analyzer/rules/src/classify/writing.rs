@@ -3,9 +3,9 @@
 use super::loaders::is_alone;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
-use super::{Cell, Thresholds};
+use super::{Cell, Thresholds, mounts};
 use crate::frame::Reading;
-use crate::signal::{Scope, Signal};
+use crate::signal::Signal;
 
 /// What tells the writing; any of them is enough.
 pub(super) const WRITTEN: [Signal; 3] = [Signal::JobWritten, Signal::NodeDiskWritten, Signal::MountWritten];
@@ -23,11 +23,6 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Is it the job's, and not its node's?
-    pub(super) fn is_of_job(&self) -> bool {
-        self.signal.scope() == Scope::Job
-    }
-
     fn or_higher(self, other: Option<Writing>) -> Writing {
         other.filter(|other| other.reading.max > self.reading.max).unwrap_or(self)
     }
@@ -35,14 +30,15 @@ impl Writing {
 
 /// What is known best of a cell. Of the job, block devices count what reaches them, and processes what they hand to the
 /// kernel, for network file systems too: the higher rate is taken. Where processes are not told, what the node writes to
-/// network file systems may be the job's, and where block devices tell nothing either, what it writes to its disks.
+/// network file systems may be the job's, if one owner has all GPUs that are held, and where block devices tell nothing either,
+/// what it writes to its disks.
 pub(super) fn writing(cell: &Cell<'_>) -> Option<Writing> {
     let of_processes = told(cell, Signal::JobStorageWritten);
     let of_disks = told(cell, Signal::JobWritten);
     if let Some(writing) = of_processes {
         return Some(writing.or_higher(of_disks));
     }
-    let of_mounts = told(cell, Signal::MountWritten);
+    let of_mounts = told(cell, Signal::MountWritten).filter(|_| is_alone(cell));
     let best = of_disks.or_else(|| told(cell, Signal::NodeDiskWritten));
     best.map(|writing| writing.or_higher(of_mounts)).or(of_mounts)
 }
@@ -50,7 +46,7 @@ pub(super) fn writing(cell: &Cell<'_>) -> Option<Writing> {
 /// The rate that a signal tells.
 pub(super) fn told(cell: &Cell<'_>, signal: Signal) -> Option<Writing> {
     let (reading, confidence) = match signal {
-        Signal::MountWritten => (cell.node.host.summed(signal, cell.index)?, NODE_WIDE),
+        Signal::MountWritten => (mounts::summed(cell.node, signal, cell.index)?, NODE_WIDE),
         Signal::NodeDiskWritten => (*cell.read(signal)?, WEAK),
         _ => (*cell.read(signal)?, INFERRED),
     };

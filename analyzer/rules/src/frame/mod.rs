@@ -56,6 +56,7 @@ use piece::{Piece, pieces};
 pub(crate) use runs::Runs;
 pub use scrapes::{Scraped, Scrapes};
 pub use track::Tracks;
+pub(crate) use track::sum;
 
 /// The node's name in the intervals of a GPU whose series name none.
 pub const UNJOINED_NODE: &str = "unjoined";

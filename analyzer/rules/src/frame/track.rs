@@ -48,12 +48,6 @@ impl Tracks {
         self.plain.get(signal as usize).is_some_and(|track| !track.is_empty())
     }
 
-    /// The signal in the cell, summed over its parts; `None` where none is known.
-    #[must_use]
-    pub fn summed(&self, signal: Signal, cell: usize) -> Option<Reading> {
-        self.split(signal, cell).map(|(_, reading)| *reading).reduce(sum)
-    }
-
     /// The same of each of these, cell by cell.
     pub(crate) fn splits(&self, signal: Signal) -> impl Iterator<Item = (&str, &[Option<Reading>])> {
         let tracks = self.split.get(signal as usize).into_iter().flatten();
@@ -187,7 +181,7 @@ fn better(a: Reading, b: Reading) -> Reading {
     if b.covered_ms > a.covered_ms { b } else { a }
 }
 
-fn sum(a: Reading, b: Reading) -> Reading {
+pub(crate) fn sum(a: Reading, b: Reading) -> Reading {
     Reading {
         mean: a.mean + b.mean,
         min: a.min + b.min,

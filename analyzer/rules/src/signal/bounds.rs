@@ -62,7 +62,7 @@ impl Signal {
             | S::PortSent
             | S::InterfaceReceived
             | S::InterfaceSent
-            | S::NodeNfsRead
+            | S::MountRead
             | S::MountWritten
             | S::JobRead
             | S::JobWritten

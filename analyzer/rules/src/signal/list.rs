@@ -299,8 +299,6 @@ signals! {
     InterfaceCarrierChanges "interface_carrier_changes" Node Counter "changes per second" up to 1e12,
     /// SXids of the node's NVSwitches since the exporter's start.
     SwitchErrors "switch_errors" Node State "errors" up to 1e12,
-    /// Data that the node read from network file systems.
-    NodeNfsRead "node_nfs_read" Node Counter "bytes per second" up to 1e19,
     /// Reads that the node asked the server of a network file system for.
     MountReads "mount_reads" Node Counter "requests per second" up to 1e15,
     /// Time that these took, from making a request to its end.
@@ -311,6 +309,8 @@ signals! {
     MountOthers "mount_others" Node Counter "requests per second" up to 1e15,
     /// Time that these took, from making a request to its end.
     MountOtherTime "mount_other_time" Node Counter "requests in flight" up to 1e13,
+    /// Data that the node read from a network file system.
+    MountRead "mount_read" Node Counter "bytes per second" up to 1e19,
     /// Data that the node wrote to a network file system.
     MountWritten "mount_written" Node Counter "bytes per second" up to 1e19,
     /// Where an export is mounted; the content is in the labels.

@@ -80,7 +80,8 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
         }
         Split::Mount => (Some(labels.get("mount").or_else(|| labels.get("export"))?.into()), labels.get("node")),
         Split::MountPoint => {
-            (Some(storage::at(labels.get("export")?, labels.get("mountpoint")?).into()), labels.get("node"))
+            let point = labels.get("mountpoint").or_else(|| labels.get("mount"))?;
+            (Some(storage::at(labels.get("export")?, point).into()), labels.get("node"))
         }
         Split::Disk => (Some(labels.get("device")?.into()), labels.get("node")),
     };

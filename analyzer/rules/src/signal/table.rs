@@ -31,7 +31,7 @@ pub(super) enum Split {
     Priority,
     /// Network file systems: the label `mount`, else `export`.
     Mount,
-    /// Mount points of an export: the labels `export` and `mountpoint`.
+    /// Mount points of an export: the labels `export` and `mountpoint`, else `mount`.
     MountPoint,
     /// Disks: the label `device`.
     Disk,

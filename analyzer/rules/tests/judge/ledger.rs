@@ -79,6 +79,8 @@ const SHAPES: &[Shape] = &[
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "cpu")], true, 30.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "memory")], true, 30.0),
     ("goodput_cgroup_io_written_bytes_total", &[JOB], true, 9.0e9),
+    ("goodput_cgroup_io_read_bytes_total", &[JOB], true, 3.0e9),
+    ("goodput_cgroup_io_limit_bytes", &[JOB, ("device", "nvme0n1"), ("direction", "read")], false, 1.0e8),
     ("goodput_cgroup_refault_pages_total", &[JOB, ("kind", "file")], true, 6000.0),
     ("goodput_cgroup_cpu_usage_seconds_total", &[JOB], true, 60.0),
     ("goodput_cgroup_allowed_cpus", &[JOB], false, 4.0),

@@ -28,7 +28,9 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
         Remedy {
             action: "hang: let the job end by itself. PyTorch's flight recorder says which rank is in which collective; a shorter \
                      timeout of the process group costs less of each hang.",
-            command: Some("TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 torchrun ...   # in the job"),
+            command: Some(
+                "torchfrtrace --prefix rank_ /tmp/nccl_trace   # where the job keeps a trace buffer and dumps it on timeout",
+            ),
             risk: "none known",
             source: "PyTorch documentation, torch.distributed, Flight Recorder",
             ..Remedy::BY_OWNER

@@ -138,7 +138,9 @@ pub(super) static RAIL_MTU: Check = Check {
 fn judge_rails(nics: &[Nic]) -> Result<Verdict, Unread> {
     let mut rails: BTreeMap<(&str, u64), Vec<&Nic>> = BTreeMap::new();
     for nic in nics {
-        let Some(speed) = nic.speed.filter(|speed| *speed >= FAST) else { continue };
+        // IP over InfiniBand has frame sizes of its own.
+        let is_ethernet = !nic.name.starts_with("ib");
+        let Some(speed) = nic.speed.filter(|speed| is_ethernet && *speed >= FAST) else { continue };
         rails.entry((&nic.model, speed)).or_default().push(nic);
     }
     rails.retain(|_, rails| rails.len() > 1);

@@ -39,16 +39,18 @@ pub(super) static BUFFERS: Check = Check {
             fastest.ok_or_else(|| Unread::Absent("no Ethernet of 100 Gbit/s or more that is up".to_owned()))?;
         let is_used = !network::has_active_port(context)? || has_nfs_over_tcp(context)?;
         Unread::unless(is_used, "jobs have RDMA, and no NFS is over TCP")?;
-        let most = |file: &str| files::parse(&context.roots.proc.join("sys/net/ipv4").join(file), maximum);
-        Ok(judge(fastest, most("tcp_rmem")?, most("tcp_wmem")?))
+        let sizes = |file: &str| files::parse(&context.roots.proc.join("sys/net/ipv4").join(file), sizes);
+        Ok(judge(fastest, sizes("tcp_rmem")?, sizes("tcp_wmem")?))
     },
 };
 
-/// The last of the three numbers.
-fn maximum(text: &str) -> Result<u64, ParseError> {
+/// Least, first and most bytes of a buffer.
+type Sizes = [u64; 3];
+
+fn sizes(text: &str) -> Result<Sizes, ParseError> {
     let numbers: Option<Vec<u64>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
-    let most = numbers.filter(|numbers| numbers.len() == 3).and_then(|numbers| numbers.last().copied());
-    most.ok_or_else(|| ParseError::new(1, "three unsigned numbers", text.trim()))
+    let sizes = numbers.and_then(|numbers| Sizes::try_from(numbers).ok());
+    sizes.ok_or_else(|| ParseError::new(1, "three unsigned numbers", text.trim()))
 }
 
 fn has_nfs_over_tcp(context: &Context) -> Result<bool, Unread> {
@@ -59,16 +61,15 @@ fn has_nfs_over_tcp(context: &Context) -> Result<bool, Unread> {
     Ok(files::parse_optional(&context.roots.proc.join("1/mounts"), any)?.unwrap_or_default())
 }
 
-fn judge(megabits: u64, receive: u64, send: u64) -> Verdict {
+fn judge(megabits: u64, receive: Sizes, send: Sizes) -> Verdict {
     let needed = megabits.saturating_mul(BYTES_PER_MEGABIT);
-    let small = [("tcp_rmem", receive), ("tcp_wmem", send)].into_iter().filter(|(_, most)| *most < needed);
-    let small =
-        small.map(|(name, most)| format!("{name} at most {} of {} at {megabits} Mbit/s", bytes(most), bytes(needed)));
+    let small = [("tcp_rmem", receive), ("tcp_wmem", send)].into_iter().filter(|(_, [.., most])| *most < needed);
+    let small = small
+        .map(|(name, [.., most])| format!("{name} at most {} of {} at {megabits} Mbit/s", bytes(most), bytes(needed)));
     let right = format!("at least {} at {megabits} Mbit/s", bytes(needed));
     let verdict = Verdict::listing(Status::Warn, small.collect(), right);
-    let [receive, send] = [receive, send].map(|most| most.max(needed));
-    let command = format!("sysctl -w net.ipv4.tcp_rmem='4096 131072 {receive}' net.ipv4.tcp_wmem='4096 16384 {send}'");
-    verdict.with(vec![command])
+    let [receive, send] = [receive, send].map(|[least, first, most]| format!("{least} {first} {}", most.max(needed)));
+    verdict.with(vec![format!("sysctl -w net.ipv4.tcp_rmem='{receive}' net.ipv4.tcp_wmem='{send}'")])
 }
 
 #[cfg(test)]
@@ -78,22 +79,23 @@ mod tests {
 
     #[test]
     fn buffers() {
-        assert_eq!(judge(100_000, 12_500_000, 12_500_000).status, Pass);
-        let verdict = judge(100_000, 6_291_456, 16_777_216);
+        let [receive, send] = [|most| [4096, 131_072, most], |most| [8192, 16_384, most]];
+        assert_eq!(judge(100_000, receive(12_500_000), send(12_500_000)).status, Pass);
+        let verdict = judge(100_000, receive(6_291_456), send(16_777_216));
         assert_eq!(
             (verdict.status, verdict.read.as_str()),
             (Warn, "tcp_rmem at most 6 MiB of 12 MiB at 100000 Mbit/s")
         );
-        let command = "sysctl -w net.ipv4.tcp_rmem='4096 131072 12500000' net.ipv4.tcp_wmem='4096 16384 16777216'";
+        let command = "sysctl -w net.ipv4.tcp_rmem='4096 131072 12500000' net.ipv4.tcp_wmem='8192 16384 16777216'";
         assert_eq!(verdict.commands, [command]);
-        assert_eq!(judge(400_000, 16_777_216, 67_108_864).status, Warn);
+        assert_eq!(judge(400_000, receive(16_777_216), send(67_108_864)).status, Warn);
     }
 
     #[test]
     fn three_numbers() {
-        assert_eq!(maximum("4096\t131072\t6291456\n"), Ok(6_291_456));
+        assert_eq!(sizes("4096\t131072\t6291456\n"), Ok([4096, 131_072, 6_291_456]));
         for text in ["4096 131072", "4096 131072 many", "", "1 2 3 4"] {
-            assert!(maximum(text).is_err(), "{text}");
+            assert!(sizes(text).is_err(), "{text}");
         }
     }
 }

@@ -32,7 +32,7 @@ pub const NETWORK_SIGNALS: &[Signal] = &[
     Signal::PortCongestion,
     Signal::PortWait,
     Signal::InterfacePause,
-    Signal::NodeNfsRead,
+    Signal::MountRead,
     Signal::MountWritten,
     Signal::InterfaceReceived,
     Signal::InterfaceSent,
@@ -72,7 +72,9 @@ pub(super) fn rates(before: &[Node], now: &Exchange<'_>, told: &[Vec<Evidence>],
     let names: BTreeSet<&str> = now.sides.iter().map(|side| side.node.node.as_str()).collect();
     let is_its = |node: &&Node| node.cluster == run.cluster() && names.contains(node.node.as_str());
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    if let Some(before) = Exchange::between(run, before.iter().filter(is_its).collect()) {
+    // What goes over NVLink is not compared with what goes between nodes.
+    let before = Exchange::between(run, before.iter().filter(is_its).collect());
+    if let Some(before) = before.filter(|before| before.has_several_nodes() == now.has_several_nodes()) {
         let usual = Usual::of(&before, t);
         let clean = before.body().filter(|cell| evidence::told(&before, &usual, *cell, t).is_empty());
         clean.for_each(|cell| add(&before, cell, &mut rates, t));

@@ -82,9 +82,10 @@ const LEAST_NOTICES: f64 = 1.0;
 const LEAST_TICKS: f64 = 1e6;
 
 fn signs(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Signs> {
-    let (mut bytes, mut notices, mut ticks) = (0.0, None, None);
+    let (mut bytes, mut notices, mut ticks, mut least) = (0.0, None, None, 0.0);
     for (_, side, index) in run.at(cell) {
         let seconds = (side.node.cells[index].end - side.node.cells[index].start) as f64 / 1000.0;
+        least += t.exchange_bytes * seconds;
         for cells in side.ports.rdma.values() {
             bytes += cells[index].bytes().unwrap_or(0.0) * seconds;
             add(&mut notices, cells[index].congestion.map(|rate| rate * seconds));
@@ -92,7 +93,7 @@ fn signs(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Signs> {
         }
     }
     let per_gigabyte = |count: Option<f64>| count.map(|count| count * 1e9 / bytes);
-    (bytes >= t.exchange_bytes).then(|| Signs { notices: per_gigabyte(notices), ticks: per_gigabyte(ticks) })
+    (bytes > 0.0 && bytes >= least).then(|| Signs { notices: per_gigabyte(notices), ticks: per_gigabyte(ticks) })
 }
 
 fn add(sum: &mut Option<f64>, value: Option<f64>) {

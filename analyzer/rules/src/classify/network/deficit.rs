@@ -18,6 +18,8 @@ const NEAREST: usize = 12;
 
 /// Name of the evidence of what was exchanged while the network was sound. Hours later nothing else tells it.
 pub(in super::super) const SOUND: &str = "bytes exchanged before";
+/// The same of a run on one node.
+pub(in super::super) const SOUND_ON_NODE: &str = "bytes exchanged over NVLink before";
 
 /// Where fewer bytes than a fifth are left, what is counted for each of them says nothing (one in `congestion_ratio`).
 const MOST_MISSING: f64 = 0.8;
@@ -70,7 +72,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
         }
         let usual = self.usual(index, found.kind, t);
         // Waiting that lasts looks like the norm before there is nothing left to compare with.
-        if usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio {
+        if !found.is_weak && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio) {
             let lost = self.slower(index, waits, found, t);
             if lost.is_some() {
                 return lost;
@@ -108,7 +110,8 @@ impl<'r, 'a> Deficit<'r, 'a> {
         let parts = own.cells.get(index.checked_sub(own.course.node.body.start)?)?;
         let works = share(parts, self.member.owner, own, index, |class| class == Class::Productive)?;
         let share = (1.0 - left - (1.0 - works - waits)).min(found.bound.unwrap_or(1.0));
-        let sound = Fact { signal: SOUND, unit: "bytes per second", value: before, threshold: 0.0 };
+        let signal = if self.run.has_several_nodes() { SOUND } else { SOUND_ON_NODE };
+        let sound = Fact { signal, unit: "bytes per second", value: before, threshold: 0.0 };
         let facts = vec![ratio("bytes exchanged / before", left, 1.0 - t.network_wait_ratio), sound];
         (share >= t.network_wait_ratio).then_some(Lost { share, of_work: true, confidence: NODE_WIDE, facts })
     }

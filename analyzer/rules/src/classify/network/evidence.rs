@@ -36,13 +36,16 @@ pub(super) fn is_state(kind: CauseKind) -> bool {
 /// All that is shown, the first to be believed first.
 pub(super) fn told(run: &Exchange<'_>, usual: &Usual, cell: usize, t: &Thresholds) -> Vec<Evidence> {
     let nvlink = nvlink::down(run, cell, t);
-    let rate = common_rate(run, cell).filter(|_| run.has_several_nodes());
-    let Some(rate) = rate else { return nvlink.into_iter().collect() };
+    if !run.has_several_nodes() {
+        return nvlink.into_iter().collect();
+    }
+    // Ports of EFA have no rate.
+    let rate = common_rate(run, cell);
     let all = [
         nvlink,
-        slow_links(run, cell, rate, t),
+        rate.and_then(|rate| slow_links(run, cell, rate, t)),
         rdma_unused(run, cell, t),
-        rails_unused(run, cell, rate, t),
+        rate.and_then(|rate| rails_unused(run, cell, rate, t)),
         errors(run, cell, t),
         congestion::paused(run, cell, t),
         usual.exceeded(run, cell, t),
@@ -50,10 +53,9 @@ pub(super) fn told(run: &Exchange<'_>, usual: &Usual, cell: usize, t: &Threshold
     all.into_iter().flatten().collect()
 }
 
-/// Who has it in each cell, where exactly one port does.
-pub(super) fn named(run: &Exchange<'_>, told: &[Vec<Evidence>], t: &Thresholds) -> Vec<Option<(usize, String)>> {
-    let one = |cell: usize| {
-        let found = told[cell].first()?;
+/// Who has what is shown in each cell, where exactly one port does.
+pub(super) fn named(run: &Exchange<'_>, told: &[Vec<Evidence>], t: &Thresholds) -> Vec<Vec<Option<(usize, String)>>> {
+    let one = |cell: usize, found: &Evidence| {
         let (side, which) = match found.kind {
             CauseKind::RdmaUnused => None,
             CauseKind::Errors => most_events(run, told, cell, t),
@@ -62,7 +64,7 @@ pub(super) fn named(run: &Exchange<'_>, told: &[Vec<Evidence>], t: &Thresholds) 
         let port = (found.kind == CauseKind::Congested).then(|| port_of(run, side, cell)).flatten();
         Some((side, port.unwrap_or(which)))
     };
-    (0..told.len()).map(one).collect()
+    (0..told.len()).map(|cell| told[cell].iter().map(|found| one(cell, found)).collect()).collect()
 }
 
 fn only(at: &[(usize, String, f64)]) -> Option<(usize, String)> {

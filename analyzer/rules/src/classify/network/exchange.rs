@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::ptr;
 
-use super::super::Node;
 use super::super::judge::Booked;
 use super::super::run::Run;
 use super::super::straggler::Member;
+use super::super::{Node, mounts};
 use super::nvlink;
 use super::ports::Ports;
-use crate::frame::{GpuFrame, Reading};
+use crate::frame::GpuFrame;
 use crate::signal::Signal;
 use goodput_exposition::sample::TimeMs;
 
@@ -125,6 +125,8 @@ impl<'a> Side<'a> {
     /// most: those whose links are down leave the others theirs.
     pub(super) fn exchanged(&self, index: usize) -> Option<f64> {
         if self.is_alone {
+            let has_links = |gpu: &GpuFrame| gpu.tracks.read(Signal::NvlinkUp, index).is_some_and(|up| up.max > 0.0);
+            self.gpus_of_run(index).find(|gpu| has_links(gpu))?;
             return self.gpus_of_run(index).filter_map(|gpu| nvlink::bytes(gpu, index)).reduce(f64::max);
         }
         if self.held[index].by_others > 0 {
@@ -137,9 +139,8 @@ impl<'a> Side<'a> {
     /// The same over its interfaces alone.
     pub(super) fn tcp(&self, index: usize) -> Option<f64> {
         let (sent, received) = self.ports.interface_bytes(index)?;
-        let mean = |reading: Reading| reading.mean;
-        let read = self.node.host.read(Signal::NodeNfsRead, index).copied().map_or(0.0, mean);
-        let written = self.node.host.summed(Signal::MountWritten, index).map_or(0.0, mean);
+        let nfs = |signal| mounts::summed(self.node, signal, index).map_or(0.0, |reading| reading.mean);
+        let (read, written) = (nfs(Signal::MountRead), nfs(Signal::MountWritten));
         Some((sent - written).min(received - read).max(0.0))
     }
 }

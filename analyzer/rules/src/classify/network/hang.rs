@@ -1,6 +1,7 @@
 //! Hangs: all ranks of a run wait in a collective, and nothing is exchanged for so long that no slow network explains it. One
 //! of them never came, or went into another collective.
 
+use super::super::cell::Part;
 use super::super::judge::Booked;
 use super::super::straggler::Member;
 use super::super::thresholds::ms;
@@ -15,6 +16,7 @@ pub(super) struct Hung {
     gpu: usize,
     /// Which of its booked cells.
     index: usize,
+    owner: String,
 }
 
 /// The cells of the window in which the run hangs, of each of its GPUs.
@@ -47,14 +49,15 @@ fn hangs(run: &Exchange<'_>, cell: usize, members: &[Member<'_>], booked: &[Book
 fn place(run: &Exchange<'_>, cell: usize, member: Member<'_>, booked: &[Booked<'_>]) -> Option<Hung> {
     let node = booked[member.gpu].course.node;
     let index = run.index_at(node, cell)?.checked_sub(node.body.start)?;
-    (index < booked[member.gpu].cells.len()).then_some(Hung { gpu: member.gpu, index })
+    (index < booked[member.gpu].cells.len()).then(|| Hung { gpu: member.gpu, index, owner: member.owner.to_owned() })
 }
 
 impl Hung {
     /// Says so of what the GPU waited.
     pub(super) fn mark(&self, booked: &mut [Booked<'_>]) {
-        let waits =
-            booked[self.gpu].cells[self.index].iter_mut().filter(|(part, _)| part.class == Class::CollectiveWait);
+        let is_its =
+            |part: &Part| part.class == Class::CollectiveWait && part.owner.as_deref() == Some(self.owner.as_str());
+        let waits = booked[self.gpu].cells[self.index].iter_mut().filter(|(part, _)| is_its(part));
         waits.for_each(|(part, _)| part.cause = Some(Cause { kind: CauseKind::Hang, which: None }));
     }
 }

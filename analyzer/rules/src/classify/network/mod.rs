@@ -28,8 +28,8 @@ use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, Thresholds};
 use crate::frame::Source;
 pub use before::NETWORK_SIGNALS;
 use congestion::Usual;
-pub(super) use deficit::SOUND;
 use deficit::{Deficit, Lost};
+pub(super) use deficit::{SOUND, SOUND_ON_NODE};
 use evidence::Evidence;
 use exchange::Exchange;
 use goodput_exposition::sample::TimeMs;
@@ -109,14 +109,23 @@ impl<'r, 'a> Slow<'r, 'a> {
         for member in *members {
             let own = &booked[member.gpu];
             let sound = rates.get(&own.course.node.node).copied();
-            let sound = sound.or_else(|| capacity.sound(&own.course.gpu.uuid, member.owner));
+            let on_node = !exchange.has_several_nodes();
+            let sound = sound.or_else(|| {
+                capacity.sound(
+                    &own.course.gpu.uuid,
+                    member.owner,
+                    on_node,
+                    own.course.node.cells[own.course.node.body.start].start,
+                )
+            });
             let Some(mut deficit) = Deficit::of(*member, booked, exchange, told, sound, &least) else { continue };
             for index in own.course.node.body.clone() {
                 let Some(cell) = exchange.cell_of(own.course.node, index) else { continue };
-                let Some(found) = told[cell].first() else { continue };
-                let Some(mut lost) = deficit.lost(index, cell, found, t) else { continue };
+                let mut shown = told[cell].iter().zip(&named[cell]);
+                let charged = shown.find_map(|(found, at)| Some((found, at, deficit.lost(index, cell, found, t)?)));
+                let Some((found, at, mut lost)) = charged else { continue };
                 lost.facts.extend(&found.facts);
-                let at = named[cell].clone();
+                let at = at.clone();
                 let node = |(side, _): &(usize, String)| exchange.node(*side).node.clone();
                 let (node, which) = (at.as_ref().map(node), at.map(|(_, which)| which));
                 // The link has no name of its own: it is the GPU's.

@@ -1,5 +1,5 @@
-//! NVLinks that are down: a GPU has fewer than every peer, or than it had. A board without bridges has all of them down, and
-//! is sound: others of its node are made so too.
+//! NVLinks that are down: a GPU has fewer than most of its peers, or than it had. A board without bridges has all of them
+//! down, and is sound.
 
 use super::super::{CauseKind, Fact, Thresholds};
 use super::evidence::Evidence;
@@ -7,6 +7,9 @@ use super::exchange::{Exchange, Side};
 use crate::frame::GpuFrame;
 use crate::median::upper_median;
 use crate::signal::Signal;
+
+/// With fewer peers nothing is usual.
+const LEAST_PEERS: usize = 2;
 
 /// Bytes of a GPU, as a share of those of its peers, from which its NVLinks carry the exchange all the same (own choice).
 const CARRIES: f64 = 0.1;
@@ -36,15 +39,30 @@ pub(super) fn down(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Ev
     })
 }
 
-/// Has it fewer links up than every other GPU of its model on the node, or than it had around?
+/// Has it fewer links up than most peers, or than it had around? One that had none around may have no bridge, unless its board is
+/// made to have links.
 fn fewer_links(side: &Side<'_>, gpu: &GpuFrame, index: usize, t: &Thresholds) -> Option<Fact> {
-    let up = |gpu: &GpuFrame, index: usize| gpu.tracks.read(Signal::NvlinkUp, index).map(|links| links.max);
-    let own = up(gpu, index)?;
-    let peers = side.node.gpus.iter().filter(|peer| peer.instance.is_none() && peer.model == gpu.model);
-    let of_peers = peers.filter(|peer| peer.uuid != gpu.uuid).filter_map(|peer| up(peer, index)).reduce(f64::min);
-    let own_around = side.node.around(index, t.derate_around_seconds).filter_map(|index| up(gpu, index));
-    let usual = of_peers.into_iter().chain(own_around).reduce(f64::max)?;
-    (own < usual).then(|| Fact::of(Signal::NvlinkUp, own, usual))
+    let (up, all) = links(gpu, index)?;
+    let around = side.node.around(index, t.derate_around_seconds).filter_map(|index| links(gpu, index));
+    let own = around.map(|(up, _)| up).fold(up, f64::max);
+    let peers = side.node.gpus.iter().filter(|peer| peer.instance.is_none() && peer.uuid != gpu.uuid);
+    let alike: Vec<f64> =
+        peers.filter_map(|peer| links(peer, index)).filter(|(_, n)| *n == all).map(|(up, _)| up).collect();
+    let is_usual = |up: &&f64| 2 * alike.iter().filter(|other| other == up).count() > alike.len();
+    let of_peers = alike.iter().find(is_usual).filter(|_| alike.len() >= LEAST_PEERS && (own > 0.0 || has_links(gpu)));
+    let usual = of_peers.map_or(own, |usual| usual.max(own));
+    (up < usual).then(|| Fact::of(Signal::NvlinkUp, up, usual))
+}
+
+/// Links that are up, and all that there are: boards that have as many in all are of one model.
+fn links(gpu: &GpuFrame, index: usize) -> Option<(f64, f64)> {
+    let [up, down] = [Signal::NvlinkUp, Signal::NvlinkDown].map(|signal| gpu.tracks.read(signal, index));
+    Some((up?.max, up?.max + down?.min))
+}
+
+/// Is the board made for a system in which every GPU has links? PCIe boards have them by bridges, which need not be there.
+fn has_links(gpu: &GpuFrame) -> bool {
+    gpu.tracks.has(Signal::FabricFailed) || gpu.model.as_ref().is_some_and(|model| model.contains("SXM"))
 }
 
 fn failed(gpu: &GpuFrame, index: usize) -> Option<Fact> {
