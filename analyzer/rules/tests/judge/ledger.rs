@@ -79,8 +79,6 @@ const SHAPES: &[Shape] = &[
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "cpu")], true, 30.0),
     ("goodput_cgroup_pressure_waiting_seconds_total", &[JOB, ("resource", "memory")], true, 30.0),
     ("goodput_cgroup_io_written_bytes_total", &[JOB], true, 9.0e9),
-    ("goodput_cgroup_io_read_bytes_total", &[JOB], true, 3.0e9),
-    ("goodput_cgroup_io_limit_bytes", &[JOB, ("device", "nvme0n1"), ("direction", "read")], false, 1.0e8),
     ("goodput_cgroup_refault_pages_total", &[JOB, ("kind", "file")], true, 6000.0),
     ("goodput_cgroup_cpu_usage_seconds_total", &[JOB], true, 60.0),
     ("goodput_cgroup_allowed_cpus", &[JOB], false, 4.0),
@@ -97,7 +95,8 @@ const CUT: &[Shape] = &[
 
 const SECOND: (&str, &str) = ("instance", "i2");
 const PORT: [(&str, &str); 2] = [("device", "mlx5_0"), ("port", "1")];
-/// A port of the node, and another node on which the same owner holds a GPU; they are drawn with the first shapes.
+/// A port of the node, another node on which the same owner holds a GPU, and a limit on what it reads; they are drawn with the
+/// first shapes.
 const NETWORK: &[Shape] = &[
     ("goodput_rdma_port_speed_bytes", &PORT, false, 5e10),
     ("goodput_rdma_sent_bytes_total", &PORT, true, 3e11),
@@ -109,6 +108,8 @@ const NETWORK: &[Shape] = &[
     ("goodput_cgroup_cpu_usage_seconds_total", &[SECOND, JOB], true, 3.0),
     ("goodput_rdma_port_speed_bytes", &[SECOND, PORT[0], PORT[1]], false, 5e10),
     ("goodput_rdma_sent_bytes_total", &[SECOND, PORT[0], PORT[1]], true, 3e11),
+    ("goodput_cgroup_io_read_bytes_total", &[JOB], true, 3.0e9),
+    ("goodput_cgroup_io_limit_bytes", &[JOB, ("device", "nvme0n1"), ("direction", "read")], false, 1.0e8),
 ];
 
 /// A sample: time since the last, in seconds, and what happens. Most gaps are scrapes, some are holes.

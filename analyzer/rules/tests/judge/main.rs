@@ -12,6 +12,7 @@ mod identity;
 mod ledger;
 mod long_start;
 mod mig;
+mod mounts;
 mod network;
 mod phases;
 mod placement;

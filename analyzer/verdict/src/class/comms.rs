@@ -6,7 +6,7 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
     name: "collective_wait",
     title: "Waiting in collectives",
     group: Group::Comms,
-    version: 9,
+    version: 8,
     meaning: "The GPU's kernels spun, at little power, until the other GPUs of its job were there.",
     light: "#a877dc",
     dark: "#c599ee",

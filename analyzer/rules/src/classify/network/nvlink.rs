@@ -60,9 +60,13 @@ fn links(gpu: &GpuFrame, index: usize) -> Option<(f64, f64)> {
     Some((up?.max, up?.max + down?.min))
 }
 
+/// Boards of HGX and DGX systems, as the driver names them: `NVIDIA A100-SXM4-80GB`, `NVIDIA H100 80GB HBM3`.
+const ON_BASEBOARDS: [&str; 2] = ["SXM", "HBM3"];
+
 /// Is the board made for a system in which every GPU has links? PCIe boards have them by bridges, which need not be there.
 fn has_links(gpu: &GpuFrame) -> bool {
-    gpu.tracks.has(Signal::FabricFailed) || gpu.model.as_ref().is_some_and(|model| model.contains("SXM"))
+    let is_made_so = |model: &String| ON_BASEBOARDS.iter().any(|part| model.contains(part));
+    gpu.tracks.has(Signal::FabricFailed) || gpu.model.as_ref().is_some_and(is_made_so)
 }
 
 fn failed(gpu: &GpuFrame, index: usize) -> Option<Fact> {

@@ -1,0 +1,118 @@
+//! One GPU that waits for its input for some minutes: which network file system is named, by either exporter's names and by
+//! both at once.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
+use goodput_rules::classify::{Thresholds, judge_series};
+use goodput_verdict::Class;
+
+const MINUTE: TimeMs = 60_000;
+/// The minutes in which it waits, of 60.
+const ODD: Range<TimeMs> = 30 * MINUTE..40 * MINUTE;
+/// What is judged: the inner ones of these.
+const WINDOW: Range<TimeMs> = 32 * MINUTE..38 * MINUTE;
+
+const OWNER: (&str, &str) = ("owner", "train");
+
+/// A mount: where, of which export, and what a read takes in the odd minutes and in the others. Each has 100 reads a second of
+/// so many bytes.
+type Mount = (&'static str, &'static str, f64, f64, f64);
+
+fn series(name: &str, labels: &[(&str, &str)], value: impl Fn(TimeMs) -> f64) -> Series {
+    let all = [("__name__", name), ("Hostname", "n"), ("instance", "n")];
+    let samples = (0..240).map(|i| Sample { time_ms: i * 15_000, value: value(i * 15_000) }).collect();
+    Series { labels: Labels::new(all.into_iter().chain(labels.iter().copied())), samples }
+}
+
+/// What a counter has that grows by so many a second, of which others in the odd minutes.
+fn counted(time_ms: TimeMs, odd: f64, else_: f64) -> f64 {
+    let odd_ms = (time_ms - ODD.start).clamp(0, ODD.end - ODD.start);
+    (odd * odd_ms as f64 + else_ * (time_ms - odd_ms) as f64) / 1000.0
+}
+
+fn node() -> Vec<Series> {
+    let device = [("UUID", "GPU-1"), ("modelName", "NVIDIA H100 80GB HBM3")];
+    vec![
+        series("node_uname_info", &[("nodename", "n")], |_| 1.0),
+        series("goodput_gpu_owner_info", &[device[0], OWNER], |_| 1.0),
+        series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &device, |t| if ODD.contains(&t) { 0.4 } else { 0.95 }),
+        series("node_cpu_seconds_total", &[("mode", "user")], |t| counted(t, 1.5, 3.0)),
+        series("node_cpu_seconds_total", &[("mode", "idle")], |t| counted(t, 62.5, 61.0)),
+        series("node_cpu_seconds_total", &[("mode", "iowait")], |_| 0.0),
+        series("node_cpu_seconds_total", &[("mode", "steal")], |_| 0.0),
+        series("goodput_cgroup_cpu_usage_seconds_total", &[OWNER], |t| counted(t, 1.5, 3.0)),
+        series("goodput_cgroup_pressure_waiting_seconds_total", &[OWNER, ("resource", "io")], |t| {
+            counted(t, 0.9, 0.05)
+        }),
+        series("goodput_process_state", &[OWNER, ("state", "uninterruptible")], |t| {
+            if ODD.contains(&t) { 8.0 } else { 0.0 }
+        }),
+        series("node_disk_read_bytes_total", &[("device", "sda")], |t| counted(t, 1e7, 2e7)),
+    ]
+}
+
+fn ours((point, export, odd, usual, size): &Mount) -> Vec<Series> {
+    let at = [("mount", *point), ("operation", "read")];
+    let whole = [("mount", *point), ("export", *export)];
+    vec![
+        series("goodput_nfs_requests_total", &at, |t| counted(t, 100.0, 100.0)),
+        series("goodput_nfs_execution_seconds_total", &at, |t| counted(t, 100.0 * odd, 100.0 * usual)),
+        series("goodput_nfs_read_bytes_total", &whole, |t| counted(t, 100.0 * size, 100.0 * size)),
+        series("goodput_nfs_mount_info", &whole, |_| 1.0),
+    ]
+}
+
+fn theirs((point, export, odd, usual, size): &Mount) -> Vec<Series> {
+    let at = [("export", *export), ("mountaddr", "10.0.0.2"), ("operation", "READ")];
+    vec![
+        series("node_mountstats_nfs_operations_requests_total", &at, |t| counted(t, 100.0, 100.0)),
+        series("node_mountstats_nfs_operations_request_time_seconds_total", &at, |t| {
+            counted(t, 100.0 * odd, 100.0 * usual)
+        }),
+        series("node_mountstats_nfs_total_read_bytes_total", &at[..2], |t| counted(t, 100.0 * size, 100.0 * size)),
+        series("node_mountstats_nfs_mountpoint_info", &[at[0], ("mountpoint", point)], |_| 1.0),
+    ]
+}
+
+/// Who is told by whom.
+type Exporter = fn(&Mount) -> Vec<Series>;
+
+/// What most of the waiting is said to be.
+fn told(mounts: &[Mount], exporters: &[Exporter]) -> String {
+    let told = mounts.iter().flat_map(|mount| exporters.iter().flat_map(|exporter| exporter(mount)));
+    let series: Vec<Series> = node().into_iter().chain(told).collect();
+    let judged = judge_series(&series, WINDOW, &Thresholds::default()).unwrap();
+    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+    for i in judged.intervals.iter().filter(|i| i.class != Class::Productive) {
+        let cause = i.cause.as_ref().map_or("", |cause| cause.kind.name());
+        let which = i.cause.as_ref().and_then(|cause| cause.which.as_deref()).unwrap_or_default();
+        *sums.entry(format!("{} {cause} {which}", i.class.name()).trim_end().to_owned()).or_default() += i.ms;
+    }
+    sums.into_iter().max_by_key(|(_, ms)| *ms).map(|(name, _)| name).unwrap_or_default()
+}
+
+#[test]
+fn the_mount_is_named_that_became_slow() {
+    let both = [("/data", "nas:/data", 0.05, 0.002, 1e6), ("/home", "nas:/home", 0.002, 0.002, 1e6)];
+    let exporters: [&[Exporter]; 3] = [&[ours], &[theirs], &[ours, theirs]];
+    for exporters in exporters {
+        assert_eq!(told(&both, exporters), "dataloader_storage slow_mount /data", "{}", exporters.len());
+    }
+}
+
+#[test]
+fn a_mount_is_not_named_for_what_its_reads_always_take() {
+    let long = ("/data", "nas:/data", 0.02, 0.02, 1e6);
+    // Small reads are faster than large ones.
+    let small = ("/home", "nas:/home", 0.001, 0.001, 4e3);
+    let quick = ("/scratch", "flash:/scratch", 0.001, 0.001, 1e6);
+    assert_eq!(told(&[long, small], &[ours]), "dataloader_storage");
+    assert_eq!(
+        told(&[long, quick], &[ours]),
+        "dataloader_storage slow_mount /data",
+        "reads of that size are fast there"
+    );
+    assert_eq!(told(&[small, quick], &[ours]), "dataloader_storage");
+}
