@@ -24,7 +24,7 @@ enum Limit {
 }
 
 /// What limits the job on each of the first GPUs for a while, and the class that must be named then. Nothing holds the last GPU.
-const LIMITS: [(Limit, &str); 2] = [(Limit::Reads(4 << 20), "dataloader_storage"), (Limit::Cpu(100), "cpu_throttled")];
+const LIMITS: [(Limit, &str); 2] = [(Limit::Reads(4 << 20), "io_limited"), (Limit::Cpu(100), "cpu_throttled")];
 
 /// From and to a minute, and whether the limits hold.
 const STORY: [(u32, u32, bool); 3] = [(0, 1, false), (1, 3, true), (3, 4, false)];
@@ -61,7 +61,7 @@ fn the_report_names_a_limit_while_it_holds_and_not_after() -> Result<()> {
         let gpu = uuid(gpu)?;
         for (from, to, limited) in STORY {
             let time = begin + MINUTE * from..begin + MINUTE * to;
-            for named in ["dataloader_storage", "dataloader_cpu", "cpu_throttled"] {
+            for named in ["io_limited", "dataloader_storage", "dataloader_cpu", "cpu_throttled"] {
                 let share = share(&intervals, &gpu, named, &time);
                 let right = if limited && named == *class { share > 0.5 } else { share < 0.1 };
                 assert!(right, "{named} has {share:.2} of {time:?}, {class} limited: {limited}: {intervals:#?}");

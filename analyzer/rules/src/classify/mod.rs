@@ -3,7 +3,8 @@
 //! [`judge_series`] is the way in. For every cell of a GPU: `busy` says how much of it was work, `held` whether
 //! anything holds the GPU. What an outage takes ([`OUTAGES`]) has no owner. Of the work, what was slowed or hollow goes
 //! to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to [`RULES`],
-//! causes before symptoms. Then `straggler` lays the GPUs of a run side by side, and `network` its nodes. A new one is one file and one line in
+//! causes before symptoms. Then `mounts` says which storage it was, `straggler` lays the GPUs of a run side by side, and
+//! `network` its nodes. A new one is one file and one line in
 //! either; `CONTRIBUTING.md` says what else.
 
 mod abstained;

@@ -29,7 +29,7 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
             action: "hang: let the job end by itself. PyTorch's flight recorder says which rank is in which collective; a shorter \
                      timeout of the process group costs less of each hang.",
             command: Some(
-                "torchfrtrace --prefix rank_ /tmp/nccl_trace   # where the job keeps a trace buffer and dumps it on timeout",
+                "torchfrtrace --prefix rank_ /tmp/trace   # where the job keeps a trace buffer and dumps it on timeout",
             ),
             risk: "none known",
             source: "PyTorch documentation, torch.distributed, Flight Recorder",

@@ -37,6 +37,7 @@ pub const NETWORK_SIGNALS: &[Signal] = &[
     Signal::InterfaceReceived,
     Signal::InterfaceSent,
     Signal::NvlinkUp,
+    Signal::NvlinkDown,
     Signal::FabricFailed,
     Signal::NvlinkReceived,
     Signal::NvlinkRate,
