@@ -11,6 +11,7 @@ mod caught;
 pub mod classify;
 pub mod forecast;
 pub mod frame;
+mod links;
 pub mod median;
 pub mod mig;
 pub mod serving;

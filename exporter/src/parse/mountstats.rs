@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Parsed<Vec<Mount<'_>>> {
         if line.starts_with("per-op statistics") {
             per_op = true;
         } else if let Some(text) = line.strip_prefix("opts:") {
-            let error = || ParseError::new(number, "options, of which nconnect= and timeo= are unsigned numbers", line);
+            let error = || ParseError::new(number, "options, with unsigned numbers for nconnect= and timeo=", line);
             mount.options = Some(options(text).ok_or_else(error)?);
         } else if let Some(bytes) = line.strip_prefix("bytes:") {
             let [.., read, written] = numbers::<6>(bytes)

@@ -81,7 +81,7 @@ impl Mounted {
         self.read += bytes;
     }
 
-    /// Some seconds later, in which so many tasks waited for what batches wait for.
+    /// Some seconds later; this number of tasks waited meanwhile for what batches wait for.
     pub fn pass(&mut self, storage: &Storage, waiting: usize, seconds: f64) {
         match storage.waits {
             Waits::Disk => {}

@@ -26,7 +26,7 @@ const NEARLY_ALL: f64 = 0.9;
 /// be compared.
 const AGREES: f64 = 2.0;
 
-/// The mounts that a signal tells of in a cell, each file system once: where two exporters tell the same mounts, one by mount
+/// The mounts that a signal has in a cell, each file system once: where two exporters tell the same mounts, one by mount
 /// point and one by export, those by mount point; of mounts of one export, which share their counts, the first.
 fn distinct(node: &Node, signal: Signal, index: usize) -> Vec<(&str, &Reading)> {
     let has_points = node.host.split(signal, index).any(|(name, _)| name.starts_with('/'));
@@ -168,7 +168,7 @@ fn saved_to<'a>(cell: &Cell<'a>, t: &Thresholds) -> Option<&'a str> {
     let written: f64 = near().filter_map(|cell| writing(&cell)).map(|writing| writing.reading.mean).sum();
     let of_processes: f64 = near().filter_map(|cell| cell.mean(Signal::JobStorageWritten)).sum();
     let is_its = is_alone(cell) || (of_processes >= most / AGREES && of_processes <= most * AGREES);
-    (is_its && most >= written / AGREES && most >= t.claim_floor * t.checkpoint_bytes).then_some(mount)
+    (is_its && most >= written / AGREES && most >= t.idle_written_bytes).then_some(mount)
 }
 
 impl<'a> AllBest<'a> {

@@ -1,5 +1,5 @@
-//! One GPU that waits for its input for some minutes: which network file system is named, by either exporter's names and by
-//! both at once.
+//! One GPU that waits for its input for some minutes: which network file system or limit is named, by either exporter's names and
+//! by both at once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,8 +16,8 @@ const WINDOW: Range<TimeMs> = 32 * MINUTE..38 * MINUTE;
 
 const OWNER: (&str, &str) = ("owner", "train");
 
-/// A mount: where, of which export, and what a read takes in the odd minutes and in the others. Each has 100 reads a second of
-/// so many bytes.
+/// A mount: its mount point, its export, seconds of a read in the odd minutes and in the others, and bytes of a read. Each has
+/// 100 reads a second.
 type Mount = (&'static str, &'static str, f64, f64, f64);
 
 fn series(name: &str, labels: &[(&str, &str)], value: impl Fn(TimeMs) -> f64) -> Series {
@@ -26,7 +26,7 @@ fn series(name: &str, labels: &[(&str, &str)], value: impl Fn(TimeMs) -> f64) ->
     Series { labels: Labels::new(all.into_iter().chain(labels.iter().copied())), samples }
 }
 
-/// What a counter has that grows by so many a second, of which others in the odd minutes.
+/// What a counter has that grows by one rate a second in the odd minutes, and by another in the others.
 fn counted(time_ms: TimeMs, odd: f64, else_: f64) -> f64 {
     let odd_ms = (time_ms - ODD.start).clamp(0, ODD.end - ODD.start);
     (odd * odd_ms as f64 + else_ * (time_ms - odd_ms) as f64) / 1000.0
@@ -81,8 +81,12 @@ type Exporter = fn(&Mount) -> Vec<Series>;
 
 /// What most of the waiting is said to be.
 fn told(mounts: &[Mount], exporters: &[Exporter]) -> String {
-    let told = mounts.iter().flat_map(|mount| exporters.iter().flat_map(|exporter| exporter(mount)));
-    let series: Vec<Series> = node().into_iter().chain(told).collect();
+    most(mounts.iter().flat_map(|mount| exporters.iter().flat_map(|exporter| exporter(mount))))
+}
+
+/// The same of a node with these series too.
+fn most(more: impl Iterator<Item = Series>) -> String {
+    let series: Vec<Series> = node().into_iter().chain(more).collect();
     let judged = judge_series(&series, WINDOW, &Thresholds::default()).unwrap();
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     for i in judged.intervals.iter().filter(|i| i.class != Class::Productive) {
@@ -115,4 +119,30 @@ fn a_mount_is_not_named_for_what_its_reads_always_take() {
         "reads of that size are fast there"
     );
     assert_eq!(told(&[small, quick], &[ours]), "dataloader_storage");
+}
+
+/// What a node reads from its disk, in bytes a second; more than it does on the disk whose bytes [`node`] has.
+fn reads(device: &'static str, bytes: f64) -> Series {
+    series("node_disk_read_bytes_total", &[("device", device)], move |t| counted(t, bytes, bytes))
+}
+
+fn job_reads(bytes: f64) -> Series {
+    series("goodput_cgroup_io_read_bytes_total", &[OWNER], move |t| counted(t, bytes, bytes))
+}
+
+fn limit(device: &'static str) -> Series {
+    series("goodput_cgroup_io_limit_bytes", &[OWNER, ("device", device), ("direction", "read")], |_| 1e8)
+}
+
+#[test]
+fn a_limit_is_told_where_the_job_reaches_it() {
+    let of = |job: f64, node: f64, limits: &[&'static str]| {
+        most(limits.iter().map(|device| limit(device)).chain([job_reads(job), reads("nvme0n1", node)]))
+    };
+    assert_eq!(of(1e8, 1e8, &["nvme0n1"]), "io_limited io_limit nvme0n1");
+    assert_eq!(of(1e8, 1e8, &["nvme0n1", "nvme1n1"]), "io_limited io_limit", "either may be the one");
+    assert_eq!(of(5e7, 5e7, &["nvme0n1"]), "dataloader_storage", "half of the limit");
+    assert_eq!(of(3e8, 3e8, &["nvme0n1"]), "dataloader_storage", "most is read from another disk");
+    assert_eq!(of(2e8, 9e7, &["nvme0n1"]), "io_limited io_limit nvme0n1", "a stacked device counts each read twice");
+    assert_eq!(of(9.5e7, 4e7, &["nvme0n1"]), "dataloader_storage", "the same at half of the limit");
 }

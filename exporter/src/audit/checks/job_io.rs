@@ -20,7 +20,7 @@ pub(super) static LIMITS: Check = Check {
             command: "systemctl set-property --runtime UNIT IOReadBandwidthMax= IOWriteBandwidthMax= IOReadIOPSMax= \
                       IOWriteIOPSMax=",
             lasting: Some("the same without --runtime"),
-            risk: "the job may take the disk from its neighbours: whoever set the limit knows why",
+            risk: "the job may take the disk from its neighbours: the one who set the limit knows why",
             ..Fix::USUAL
         },
         Fix {

@@ -1,4 +1,4 @@
-//! The limits that somebody set on the block I/O of an owner.
+//! The limits that are set on the block I/O of an owner.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

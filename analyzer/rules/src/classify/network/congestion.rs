@@ -4,7 +4,7 @@
 //! many times as many as the run has in its best cells, and never for more than the deficit.
 
 use super::super::{CauseKind, Fact, Thresholds};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Grade};
 use super::exchange::Exchange;
 use super::ports::Port;
 use crate::signal::Signal;
@@ -26,15 +26,7 @@ pub(super) fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<
     }
     let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
     let facts = vec![Fact::of(Signal::InterfacePause, most, t.pause_ratio)];
-    Some(Evidence {
-        kind: CauseKind::Congested,
-        bound: Some(most),
-        stays: 0.0,
-        is_counted: true,
-        is_weak: false,
-        at,
-        facts,
-    })
+    Some(Evidence { kind: CauseKind::Congested, bound: Some(most), stays: 0.0, grade: Grade::Counted, at, facts })
 }
 
 /// Signs of congestion of all ports of the run in a cell, for each gigabyte that they carried.
@@ -72,7 +64,7 @@ impl Usual {
         let ticks = || above(ticks, self.0.ticks, LEAST_TICKS, "port_wait / gigabyte", "ticks per gigabyte");
         let facts = vec![notices.or_else(ticks)?];
         let (kind, at) = (CauseKind::Congested, Vec::new());
-        Some(Evidence { kind, bound: None, stays: 0.0, is_counted: false, is_weak: true, at, facts })
+        Some(Evidence { kind, bound: None, stays: 0.0, grade: Grade::Weak, at, facts })
     }
 }
 

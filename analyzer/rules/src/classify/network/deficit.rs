@@ -10,7 +10,7 @@ use super::super::judge::{Booked, book_cell};
 use super::super::straggler::Member;
 use super::super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::super::{CauseKind, Class, Fact, Thresholds};
-use super::evidence::{Evidence, is_state};
+use super::evidence::{Evidence, Grade, is_state};
 use super::exchange::Exchange;
 
 /// How many cells without evidence a cell is compared with at most (own choice: a quartile of them is three cells).
@@ -72,7 +72,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
         }
         let usual = self.usual(index, found.kind, t);
         // Waiting that lasts looks like the norm before there is nothing left to compare with.
-        if !found.is_weak && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio) {
+        if found.grade != Grade::Weak && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio) {
             let lost = self.slower(index, waits, found, t);
             if lost.is_some() {
                 return lost;
@@ -82,14 +82,17 @@ impl<'r, 'a> Deficit<'r, 'a> {
         let bound = match (deficit, found.bound) {
             (Some(deficit), Some(bound)) => deficit.min(bound),
             (Some(deficit), None) => deficit,
-            (None, Some(bound)) if is_state(found.kind) || found.is_counted => bound,
+            (None, Some(bound)) if is_state(found.kind) || found.grade == Grade::Counted => bound,
             (None, _) => return None,
         };
         // A rank that waits least is late, and no network: the others wait for it.
         let least = self.least[cell].unwrap_or(waits);
         let late = if waits - least >= t.straggler_ratio { waits - least } else { 0.0 };
         let missing = self.before.zip(exchanged).map(|(before, now)| 1.0 - now / before);
-        let bound = if found.is_weak { bound.min(missing.filter(|missing| *missing <= MOST_MISSING)?) } else { bound };
+        let bound = match found.grade {
+            Grade::Weak => bound.min(missing.filter(|missing| *missing <= MOST_MISSING)?),
+            Grade::Counted | Grade::Inferred => bound,
+        };
         let share = bound.min(waits - late - found.stays);
         let floor = if found.kind == CauseKind::Errors { t.network_wait_ratio } else { t.claim_floor };
         if waits < t.network_wait_ratio || share < floor {
@@ -97,7 +100,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
         }
         let mut facts = vec![ratio("waiting in collectives", waits, t.network_wait_ratio)];
         facts.extend(deficit.map(|lost| ratio("waiting beyond what the bytes take", lost, floor)));
-        let confidence = if found.is_counted { COUNTED } else { INFERRED };
+        let confidence = if found.grade == Grade::Counted { COUNTED } else { INFERRED };
         Some(Lost { share, of_work: false, confidence, facts })
     }
 

@@ -14,13 +14,21 @@ pub(super) struct Evidence {
     pub(super) bound: Option<f64>,
     /// What of the waiting a sound network would have cost as well, as a share of the time.
     pub(super) stays: f64,
-    /// Was the time counted, and not inferred?
-    pub(super) is_counted: bool,
-    /// Do sound networks show it too, when more is exchanged? Then it explains no more than the bytes that are missing.
-    pub(super) is_weak: bool,
+    pub(super) grade: Grade,
     /// The sides, and ports or GPUs of them, that show it, with how much of it.
     pub(super) at: Vec<(usize, String, f64)>,
     pub(super) facts: Vec<Fact>,
+}
+
+/// How well what ports show tells of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grade {
+    /// The time itself was counted.
+    Counted,
+    /// Sound networks do not show it.
+    Inferred,
+    /// Sound networks show it too, when more is exchanged: it explains no more than the bytes that are missing.
+    Weak,
 }
 
 /// Share of a line rate that an exchange reaches at least on a sound link, below which bounds by bytes stay above the
@@ -119,8 +127,7 @@ fn slow_links(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> Opt
         kind: CauseKind::Link,
         bound: Some(bound),
         stays: 0.0,
-        is_counted: false,
-        is_weak: false,
+        grade: Grade::Inferred,
         at,
         facts,
     })
@@ -201,7 +208,7 @@ fn rdma_unused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Eviden
         Fact { signal: "nodes that exchange over TCP", unit: "nodes", value: f64::from(nodes), threshold: 2.0 },
     ];
     let (kind, bound, at) = (CauseKind::RdmaUnused, Some(1.0), Vec::new());
-    (nodes > 1).then_some(Evidence { kind, bound, stays, is_counted: false, is_weak: false, at, facts })
+    (nodes > 1).then_some(Evidence { kind, bound, stays, grade: Grade::Inferred, at, facts })
 }
 
 /// Some ports of a node carry what all of them could, and there are fewer than GPUs.
@@ -232,8 +239,7 @@ fn rails_unused(run: &Exchange<'_>, cell: usize, rate: f64, t: &Thresholds) -> O
         kind: CauseKind::RailUnused,
         bound: Some(bound),
         stays: 0.0,
-        is_counted: false,
-        is_weak: false,
+        grade: Grade::Inferred,
         at: Vec::new(),
         facts,
     })
@@ -250,7 +256,7 @@ fn errors(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
     let most = at.iter().map(|(.., count)| *count).reduce(f64::max)?;
     let facts =
         vec![Fact { signal: "errors of a port in the cell", unit: "errors", value: most, threshold: t.port_errors }];
-    Some(Evidence { kind: CauseKind::Errors, bound: None, stays: 0.0, is_counted: false, is_weak: false, at, facts })
+    Some(Evidence { kind: CauseKind::Errors, bound: None, stays: 0.0, grade: Grade::Inferred, at, facts })
 }
 
 fn has_errors(port: &Port, seconds: f64, t: &Thresholds) -> bool {

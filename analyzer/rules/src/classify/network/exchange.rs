@@ -28,6 +28,8 @@ pub(super) struct Side<'a> {
     held: Vec<Held>,
     /// The names of the run on the node.
     owners: BTreeSet<&'a str>,
+    /// Bytes per second of network file systems, read and written, cell by cell.
+    storage: Vec<[f64; 2]>,
     /// Is it the run's only node, so that the exchange is what goes over NVLink?
     is_alone: bool,
 }
@@ -57,7 +59,7 @@ impl<'a> Exchange<'a> {
         let is_alone = nodes.len() == 1;
         let side = |node: &'a Node| {
             let (held, owners) = held(node, run);
-            Side { node, ports: Ports::of(node), held, owners, is_alone }
+            Side { node, ports: Ports::of(node), held, owners, storage: storage(node), is_alone }
         };
         let has_links = nodes.iter().any(|node| node.gpus.iter().any(|gpu| gpu.tracks.has(Signal::NvlinkUp)));
         let sides: Vec<Side<'_>> = nodes.into_iter().map(side).collect();
@@ -139,10 +141,14 @@ impl<'a> Side<'a> {
     /// The same over its interfaces alone.
     pub(super) fn tcp(&self, index: usize) -> Option<f64> {
         let (sent, received) = self.ports.interface_bytes(index)?;
-        let nfs = |signal| mounts::summed(self.node, signal, index).map_or(0.0, |reading| reading.mean);
-        let (read, written) = (nfs(Signal::MountRead), nfs(Signal::MountWritten));
+        let [read, written] = self.storage[index];
         Some((sent - written).min(received - read).max(0.0))
     }
+}
+
+fn storage(node: &Node) -> Vec<[f64; 2]> {
+    let bytes = |signal, index| mounts::summed(node, signal, index).map_or(0.0, |reading| reading.mean);
+    (0..node.cells.len()).map(|index| [Signal::MountRead, Signal::MountWritten].map(|s| bytes(s, index))).collect()
 }
 
 /// How many GPUs of the node the run holds in each cell, and others; and the owners that are the run.

@@ -2,14 +2,12 @@
 //! down, and is sound.
 
 use super::super::{CauseKind, Fact, Thresholds};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Grade};
 use super::exchange::{Exchange, Side};
 use crate::frame::GpuFrame;
+use crate::links::{self, Links};
 use crate::median::upper_median;
 use crate::signal::Signal;
-
-/// With fewer peers nothing is usual.
-const LEAST_PEERS: usize = 2;
 
 /// Bytes of a GPU, as a share of those of its peers, from which its NVLinks carry the exchange all the same (own choice).
 const CARRIES: f64 = 0.1;
@@ -28,36 +26,24 @@ pub(super) fn down(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Ev
     }
     let facts = vec![fact?];
     // Without cells in which they were up nothing says that they cost anything.
-    Some(Evidence {
-        kind: CauseKind::NvlinkDown,
-        bound: None,
-        stays: 0.0,
-        is_counted: false,
-        is_weak: false,
-        at,
-        facts,
-    })
+    Some(Evidence { kind: CauseKind::NvlinkDown, bound: None, stays: 0.0, grade: Grade::Inferred, at, facts })
 }
 
 /// Has it fewer links up than most peers, or than it had around? One that had none around may have no bridge, unless its board is
 /// made to have links.
 fn fewer_links(side: &Side<'_>, gpu: &GpuFrame, index: usize, t: &Thresholds) -> Option<Fact> {
-    let (up, all) = links(gpu, index)?;
+    let own = links(gpu, index)?;
     let around = side.node.around(index, t.derate_around_seconds).filter_map(|index| links(gpu, index));
-    let own = around.map(|(up, _)| up).fold(up, f64::max);
+    let before = around.map(|links| links.up).fold(own.up, f64::max);
     let peers = side.node.gpus.iter().filter(|peer| peer.instance.is_none() && peer.uuid != gpu.uuid);
-    let alike: Vec<f64> =
-        peers.filter_map(|peer| links(peer, index)).filter(|(_, n)| *n == all).map(|(up, _)| up).collect();
-    let is_usual = |up: &&f64| 2 * alike.iter().filter(|other| other == up).count() > alike.len();
-    let of_peers = alike.iter().find(is_usual).filter(|_| alike.len() >= LEAST_PEERS && (own > 0.0 || has_links(gpu)));
-    let usual = of_peers.map_or(own, |usual| usual.max(own));
-    (up < usual).then(|| Fact::of(Signal::NvlinkUp, up, usual))
+    let usual = links::usual(own, peers.filter_map(|peer| links(peer, index)));
+    let full = usual.filter(|_| before > 0.0 || has_links(gpu)).map_or(before, |usual| usual.max(before));
+    (own.up < full).then(|| Fact::of(Signal::NvlinkUp, own.up, full))
 }
 
-/// Links that are up, and all that there are: boards that have as many in all are of one model.
-fn links(gpu: &GpuFrame, index: usize) -> Option<(f64, f64)> {
+fn links(gpu: &GpuFrame, index: usize) -> Option<Links> {
     let [up, down] = [Signal::NvlinkUp, Signal::NvlinkDown].map(|signal| gpu.tracks.read(signal, index));
-    Some((up?.max, up?.max + down?.min))
+    Some(Links { up: up?.max, all: up?.max + down?.min })
 }
 
 /// Boards of HGX and DGX systems, as the driver names them: `NVIDIA A100-SXM4-80GB`, `NVIDIA H100 80GB HBM3`.

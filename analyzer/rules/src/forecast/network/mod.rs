@@ -91,7 +91,7 @@ impl Network {
         Network { pools: Pools::of(&mut parts), parts }
     }
 
-    /// Every way in which a part may be damaged. It hits whoever holds a GPU of the node.
+    /// Every way in which a part may be damaged. It hits all who hold a GPU of the node.
     pub(super) fn courses<'a>(&'a self, levels: &'a [Levels<'a>]) -> Vec<Course<'a>> {
         let mut gpus: BTreeMap<(&str, &str), Vec<&'a Levels<'a>>> = BTreeMap::new();
         let is_gpu = |l: &&Levels<'_>| matches!(l.entity, Entity::Gpu(_) | Entity::MigInstance(..));

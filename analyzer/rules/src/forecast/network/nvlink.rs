@@ -5,12 +5,10 @@ use super::super::{Forecast, Kind};
 use super::{Fault, lasts, within};
 use crate::classify::Thresholds;
 use crate::frame::Levels;
+use crate::links::{self, Links};
 use crate::signal::{Entity, Signal};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Damage, Evidence, Level};
-
-/// With fewer peers nothing is usual.
-const LEAST_PEERS: usize = 2;
 
 /// Of every GPU. Series of one node stand together.
 pub(in super::super) fn courses<'a>(levels: &'a [Levels<'a>]) -> Vec<Course<'a>> {
@@ -53,17 +51,13 @@ fn fewer(gpu: &Levels<'_>, node: &[Levels<'_>], now: TimeMs, t: &Thresholds) -> 
     })
 }
 
-/// How many links more than half of the node's other GPUs have up, of those that have as many in all: they are of its model.
+/// What most of the node's other GPUs of its model have up.
 fn usual(gpu: &Levels<'_>, node: &[Levels<'_>], now: TimeMs) -> Option<f64> {
     let links = |levels: &Levels<'_>| {
         let (up, down) = (levels.at(Signal::NvlinkUp, now)?, levels.at(Signal::NvlinkDown, now)?);
-        Some((up, up + down))
+        Some(Links { up, all: up + down })
     };
-    let (_, all) = links(gpu)?;
-    let others = node.iter().filter(|other| other.entity != gpu.entity);
-    let peers: Vec<f64> = others.filter_map(links).filter(|(_, has)| *has == all).map(|(up, _)| up).collect();
-    let is_usual = |up: &&f64| 2 * peers.iter().filter(|other| other == up).count() > peers.len();
-    peers.iter().find(is_usual).copied().filter(|_| peers.len() >= LEAST_PEERS)
+    links::usual(links(gpu)?, node.iter().filter(|other| other.entity != gpu.entity).filter_map(links))
 }
 
 fn failed(gpu: &Levels<'_>, now: TimeMs, t: &Thresholds) -> Option<Evidence> {
