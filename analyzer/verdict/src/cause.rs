@@ -57,9 +57,13 @@ causes! {
     RailUnused of NetworkSlow "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle.",
     Errors of NetworkSlow "errors" "A port loses packets: it times out, sends again, or its link comes and goes.",
     Congested of NetworkSlow "congested" "Switches hold the exchange back: they ask an interface to pause, or mark packets.",
+    Saturated of NetworkSlow "saturated" "A port carries nearly its line rate: the exchange is as large as the network can take.",
     Hang of CollectiveWait "hang" "All ranks wait, and nothing is exchanged: one never came, or is in another collective.",
+    NotAnswering of DataloaderStorage "not_answering" "The server of a network file system did not answer, and requests were sent again.",
     SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do.",
+    SlowDisk of DataloaderStorage "slow_disk" "Reads of a disk take longer than they did.",
     Metadata of DataloaderStorage "metadata" "The job waits for lookups on a network file system, not for data.",
+    SmallReads of DataloaderStorage "small_reads" "Reads are small, and each waits for a seek or a round trip of its own.",
     NetworkMount of Checkpoint "network_mount" "The state is saved to a network file system.",
     IoLimit of IoLimited "io_limit" "The cgroup of the job, or one above it, limits what it reads or writes.",
 }

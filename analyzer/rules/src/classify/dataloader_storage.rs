@@ -9,7 +9,7 @@ use super::server_clock::is_server;
 use super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
 use super::writing::writing;
-use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders, mounts};
+use super::{Cell, Class, Fact, Rule, Thresholds, Verdict, fed, loaders, storage};
 use crate::median::median;
 use crate::signal::Signal;
 
@@ -20,16 +20,41 @@ const FEW: f64 = 3.0;
 
 /// Evidence of waiting for lookups.
 const LOOKUPS: &str = "lookups in flight on network file systems";
+/// Evidence of waiting for a server.
+const SENT_AGAIN: &str = "requests to network file systems that were sent again";
 
 /// What a node reads and writes is no server's doing, and a server waits for requests.
 fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if is_server(cell, t) {
         return Verdict::No;
     }
-    match for_reads(cell, t) {
+    for_answers(cell, t).unwrap_or_else(|| match for_reads(cell, t) {
         claim @ Verdict::Claim { .. } => claim,
         other => for_lookups(cell, t).unwrap_or(other),
+    })
+}
+
+/// A server of a network file system did not answer, and tasks of the job slept meanwhile. Each request that was sent again
+/// explains no more than the time-out after which it was.
+fn for_answers(cell: &Cell<'_>, t: &Thresholds) -> Option<Verdict> {
+    let unanswered = storage::unanswered(cell)?;
+    let asleep = cell.mean(Signal::JobUninterruptible).filter(|asleep| *asleep >= t.io_waiting_ratio)?;
+    let idle = 1.0 - work(cell, t)?.ratio;
+    let seconds = (cell.node.cells[cell.index].end - cell.node.cells[cell.index].start) as f64 / 1000.0;
+    let max_share = idle.min(unanswered.count * unanswered.timeout_seconds / seconds);
+    if idle < t.io_waiting_ratio || writes(cell, t) {
+        return None;
     }
+    let facts = vec![
+        Fact { signal: SENT_AGAIN, unit: "requests", value: unanswered.count, threshold: 1.0 },
+        Fact::of(Signal::JobUninterruptible, asleep, t.io_waiting_ratio),
+    ];
+    Some(Verdict::Claim { max_share, confidence: COUNTED, facts })
+}
+
+/// Is so much written that who waits for storage may wait for that?
+fn writes(cell: &Cell<'_>, t: &Thresholds) -> bool {
+    writing(cell).is_some_and(|writing| writing.reading.mean >= t.idle_written_bytes)
 }
 
 /// Tasks that wait for a lookup on NFS sleep without being counted as waiting for I/O (net/sunrpc: `rpc_wait_bit_killable`
@@ -37,13 +62,12 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
 /// uninterruptible sleep, or where one owner has all GPUs of the node. One process that waits all the time has one
 /// request in flight.
 fn for_lookups(cell: &Cell<'_>, t: &Thresholds) -> Option<Verdict> {
-    let (_, in_flight) = mounts::looked_up(cell, t)?;
+    let (_, in_flight) = storage::looked_up(cell, t)?;
     let (cpu, asleep) = (CpuUse::of(cell)?, cell.mean(Signal::JobUninterruptible));
     let is_its = asleep.map_or_else(|| loaders::is_alone(cell), |asleep| asleep >= t.io_waiting_ratio);
     let is_idle = work(cell, t).is_some_and(|work| 1.0 - work.ratio >= t.io_waiting_ratio);
     // Who flushes what it wrote waits for requests that are neither reads nor writes too.
-    let written = writing(cell).is_some_and(|writing| writing.reading.mean >= t.idle_written_bytes);
-    if written || cpu.ratio > t.storage_cpu_ratio || !is_its || !is_idle {
+    if writes(cell, t) || cpu.ratio > t.storage_cpu_ratio || !is_its || !is_idle {
         return None;
     }
     let confidence = asleep.map_or(NODE_WIDE, |_| INFERRED).min(cpu.confidence);

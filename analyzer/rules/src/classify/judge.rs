@@ -17,8 +17,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, mounts, network, paired,
-    sampling, straggler,
+    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, network, paired, sampling,
+    storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -194,7 +194,7 @@ impl Run {
         let holds = Holds::of(&nodes);
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
-        mounts::name(&mut booked, t);
+        storage::name(&mut booked, t);
         straggler::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));

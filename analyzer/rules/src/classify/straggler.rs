@@ -5,10 +5,12 @@
 //! explains becomes `straggler` and is charged to that rank: it waited less, because a cause of its own held it up or
 //! because it worked while the others spun. No milliseconds move from row to row, and the rank keeps its own cause.
 //!
-//! Ranks that are late by turns within a cell, and several that are equally late, are not told from a slow exchange.
+//! Where all ranks of a node are about equally late, the node is charged. Ranks that are late by turns within a cell, and others
+//! that are equally late, are not told from a slow exchange.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::ptr;
 
 use super::busy::busy;
 use super::cell::Part;
@@ -174,25 +176,41 @@ fn is_silent(owner: &str, booked: &Booked<'_>, span: &Range<TimeMs>, t: &Thresho
     2 * known < span.end - span.start && cells.any(|index| node.around(index, t.around_seconds).any(holds))
 }
 
-/// The rank that explains the most of what this one waited, if it stands out from every other.
+/// A rank that explains what another one waited.
+struct Suspect<'r, 'a> {
+    share: f64,
+    confidence: f64,
+    facts: Vec<Fact>,
+    rank: &'r Rank<'a>,
+}
+
+/// The rank that explains the most of what this one waited, if it stands out from every other; or its node, if all of its
+/// ranks do so about alike.
 fn culprit(victim: &Rank<'_>, ranks: &[Rank<'_>], t: &Thresholds) -> Option<Found> {
     let (mut named, mut missing) = (Vec::new(), Vec::new());
-    for other in ranks.iter().filter(|rank| rank.gpu != victim.gpu) {
-        match suspect(victim, other, t).sound() {
+    for rank in ranks.iter().filter(|rank| rank.gpu != victim.gpu) {
+        match suspect(victim, rank, t).sound() {
             Verdict::Abstain { missing: signals } => missing.extend(signals),
             Verdict::No => {}
-            Verdict::Claim { max_share, confidence, facts } => named.push((max_share, confidence, facts, other)),
+            Verdict::Claim { max_share: share, confidence, facts } => {
+                named.push(Suspect { share, confidence, facts, rank });
+            }
         }
     }
-    named.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let next = named.get(1).map_or(0.0, |(share, ..)| *share);
-    match named.into_iter().next() {
-        Some((share, confidence, facts, rank)) => (share - next >= t.straggler_ratio).then(|| {
-            let culprit = Culprit { node: rank.cell.node.node.clone(), gpu: Some(rank.cell.gpu.uuid.clone()) };
-            Found::Named { culprit, share, confidence, facts }
-        }),
-        None => (!missing.is_empty()).then_some(Found::Untold { missing }),
+    named.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let Some(first) = named.first() else { return (!missing.is_empty()).then_some(Found::Untold { missing }) };
+    let is_alike = |other: &&Suspect<'_, '_>| first.share - other.share < t.straggler_ratio;
+    let alike: Vec<&Suspect<'_, '_>> = named.iter().filter(is_alike).collect();
+    let node = first.rank.cell.node;
+    let on_node = ranks.iter().filter(|rank| ptr::eq(rank.cell.node, node)).count();
+    let is_node = alike.len() == on_node && alike.iter().all(|other| ptr::eq(other.rank.cell.node, node));
+    if alike.len() > 1 && !is_node {
+        return None;
     }
+    let gpu = (alike.len() == 1).then(|| first.rank.cell.gpu.uuid.clone());
+    let culprit = Culprit { node: node.node.clone(), gpu };
+    let Suspect { share, confidence, facts, .. } = named.swap_remove(0);
+    Some(Found::Named { culprit, share, confidence, facts })
 }
 
 /// How much of its time the victim waited for the other: no more than it waited longer, and no more than a cause on the

@@ -182,13 +182,19 @@ thresholds! {
         "Share of a limit on reads or writes from which a job has reached it.",
         from "own choice: the kernel counts out a limit over slices of time, so that a job at its limit is within a tenth of it";
     slow_mount_ratio = 2.0 "ratio" in 1.0..=1e3,
-        "Reads of a mount are slow that take this many times as long as its own best quarter of cells, the same mount on other nodes, or the fastest mount of the node.",
+        "Reads of a mount or a disk are slow that take this many times as long as in its own best quarter of cells, or, of a mount, on other nodes, or as those of the fastest mount of the node.",
         from "own choice: the latency of a sound server differs by less from minute to minute";
     slow_mount_seconds = 0.005 "seconds" in 0.0..=60.0,
         "Reads that take less are not slow.",
         from "own choice: a disk that seeks takes as long";
+    slow_disk_seconds = 0.001 "seconds" in 0.0..=60.0,
+        "Reads of a disk that take less are not slow.",
+        from "own choice: a sound solid-state disk answers in a fraction of it, if its queue is short";
+    small_read_bytes = 65536.0 "bytes" in 512.0..=1e9,
+        "Reads with fewer bytes than this in the mean are small.",
+        from "own choice: half of what the kernel reads ahead by default (128 KiB, read_ahead_kb)";
     mount_excess_ratio = 0.3 "ratio" in 0.05..=1.0,
-        "Share of all time of reads by which a mount is above what its reads take at best, from which it is named.",
+        "Share of all time of reads by which a mount or a disk is above what its reads take at best, from which it is named.",
         from "own simulations: the share by which waits fell when the slow mount was made fast differs from it by 0.09 at most";
     metadata_ratio = 3.0 "requests per read" in 1.0..=1e6,
         "Other requests for each read of a mount, from which the job waits for lookups and not for data.",
@@ -433,6 +439,9 @@ thresholds! {
     congestion_ratio = 5.0 "ratio" in 1.5..=1e3,
         "Notices of congestion, or ticks of waiting, for each gigabyte, as a multiple of those in the run's best quarter of cells, from which switches hold the exchange back.",
         from "own choice, as port_errors_ratio";
+    port_busy_ratio = 0.8 "ratio" in 0.3..=1.0,
+        "Share of its line rate that a port carries in the mean of a cell, from which it is full.",
+        from "own choice: a collective reaches 0.8 to 0.9 of the line rate while it runs, so that little but exchange is left of the cell";
     pause_ratio = 0.05 "ratio" in 0.0..=1.0,
         "Share of a cell in which an interface was asked to pause, from which the network holds it back.",
         from "own choice: short pauses are how a lossless priority works";

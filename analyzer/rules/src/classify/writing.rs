@@ -3,7 +3,7 @@
 use super::loaders::is_alone;
 use super::thresholds::confidence::{INFERRED, NODE_WIDE, WEAK};
 use super::work::work;
-use super::{Cell, Thresholds, mounts};
+use super::{Cell, Thresholds, storage};
 use crate::frame::Reading;
 use crate::signal::Signal;
 
@@ -46,7 +46,7 @@ pub(super) fn writing(cell: &Cell<'_>) -> Option<Writing> {
 /// The rate that a signal tells.
 pub(super) fn told(cell: &Cell<'_>, signal: Signal) -> Option<Writing> {
     let (reading, confidence) = match signal {
-        Signal::MountWritten => (mounts::summed(cell.node, signal, cell.index)?, NODE_WIDE),
+        Signal::MountWritten => (storage::summed(cell.node, signal, cell.index)?, NODE_WIDE),
         Signal::NodeDiskWritten => (*cell.read(signal)?, WEAK),
         _ => (*cell.read(signal)?, INFERRED),
     };

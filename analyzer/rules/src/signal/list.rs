@@ -315,8 +315,14 @@ signals! {
     MountWritten "mount_written" Node Counter "bytes per second" up to 1e19,
     /// Where an export is mounted; the content is in the labels.
     MountPoint "mount_point" Node State "info" up to 1.0,
-    /// Time that the reads of the node's disks took.
-    NodeDiskReadTime "node_disk_read_time" Node Counter "requests in flight" up to 1e13,
+    /// Requests to the server of a network file system that were sent again because no answer came.
+    MountRetransmissions "mount_retransmissions" Node Counter "requests per second" up to 1e15,
+    /// The same of all network file systems of the node.
+    NodeNfsRetransmissions "node_nfs_retransmissions" Node Counter "requests per second" up to 1e15,
+    /// Reads that a disk completed.
+    DiskReads "disk_reads" Node Counter "reads per second" up to 1e15,
+    /// Time that these took.
+    DiskReadTime "disk_read_time" Node Counter "requests in flight" up to 1e13,
     /// The control daemon of CUDA MPS runs.
     NodeMps "node_mps" Node State "ratio" up to 1.0,
     /// Kubernetes gives the node no more pods.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use super::storage;
+use super::storage::Mounted;
 use super::table::{self, Row, Split};
 use super::{Scope, Signal};
 use goodput_exposition::sample::Labels;
@@ -79,10 +79,7 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
             (Some(format!("{}/{}", labels.get("device")?, priority(labels)?).into()), labels.get("node"))
         }
         Split::Mount => (Some(labels.get("mount").or_else(|| labels.get("export"))?.into()), labels.get("node")),
-        Split::MountPoint => {
-            let point = labels.get("mountpoint").or_else(|| labels.get("mount"))?;
-            (Some(storage::at(labels.get("export")?, point).into()), labels.get("node"))
-        }
+        Split::MountPoint => (Some(Mounted::text(labels)?.into()), labels.get("node")),
         Split::Disk => (Some(labels.get("device")?.into()), labels.get("node")),
     };
     Some(Meaning { signal: row.signal, entity, part, split, node, scale: row.scale, rank })

@@ -25,7 +25,7 @@ pub use mig::{names_instance, profile_of};
 pub use origin::{Origin, named_in, origins};
 pub(crate) use servers::engine_of;
 pub use setting::{Setting, setting_metrics, settings};
-pub(crate) use storage::export_and_point;
+pub(crate) use storage::Mounted;
 
 /// A series of every metric, for tests of whatever is made of them.
 #[cfg(test)]

@@ -4,6 +4,7 @@ use goodput_catalog::{host, storage};
 
 use super::Signal;
 use super::table::{Row, Split, row};
+use goodput_exposition::sample::Labels;
 
 /// Labels in which node_exporter's series of one export differ.
 const ADDRESSES: &[&str] = &["mountaddr", "protocol"];
@@ -24,14 +25,29 @@ const fn limit(metric: &'static str, direction: &'static str, signal: Signal) ->
     row(metric, signal).only("direction", direction).by(Split::Disk)
 }
 
-/// An export, and where it is mounted. The kernel writes a tab within either as `\011`.
-pub(super) fn at(export: &str, point: &str) -> String {
-    format!("{export}\t{point}")
+/// A network file system as it is mounted.
+pub(crate) struct Mounted<'a> {
+    pub(crate) export: &'a str,
+    pub(crate) point: &'a str,
+    /// The time after which a request is sent again; node_exporter does not tell it.
+    pub(crate) timeout_seconds: Option<f64>,
 }
 
-/// Export and mount point of what [`at`] made.
-pub(crate) fn export_and_point(mount: &str) -> Option<(&str, &str)> {
-    mount.split_once('\t')
+impl Mounted<'_> {
+    /// What its labels say, in one. The kernel writes a tab within a name as `\011`.
+    pub(super) fn text(labels: &Labels) -> Option<String> {
+        let point = labels.get("mountpoint").or_else(|| labels.get("mount"))?;
+        let timeout = labels.get("timeo_seconds").unwrap_or_default();
+        Some(format!("{}\t{point}\t{timeout}", labels.get("export")?))
+    }
+
+    /// The same, read back.
+    pub(crate) fn parse(text: &str) -> Option<Mounted<'_>> {
+        let mut parts = text.split('\t');
+        let (export, point) = (parts.next()?, parts.next()?);
+        let timeout_seconds = parts.next().and_then(|seconds| seconds.parse().ok()).filter(|seconds| *seconds > 0.0);
+        Some(Mounted { export, point, timeout_seconds })
+    }
 }
 
 const REQUESTS: &str = "node_mountstats_nfs_operations_requests_total";
@@ -56,8 +72,12 @@ pub(super) static ROWS: &[Row] = &[
     theirs("node_mountstats_nfs_total_write_bytes_total", Signal::MountWritten),
     row(storage::NFS_MOUNT_INFO.name, Signal::MountPoint).by(Split::MountPoint),
     row("node_mountstats_nfs_mountpoint_info", Signal::MountPoint).by(Split::MountPoint),
-    row(host::DISK_READ_TIME.name, Signal::NodeDiskReadTime).sum_over(&["device"]),
-    row("node_disk_read_time_seconds_total", Signal::NodeDiskReadTime).sum_over(&["device"]),
+    row(storage::NFS_RETRANSMISSIONS.name, Signal::MountRetransmissions).sum_over(&["operation"]).by(Split::Mount),
+    row("node_nfs_rpc_retransmissions_total", Signal::NodeNfsRetransmissions),
+    row(host::DISK_READ_TIME.name, Signal::DiskReadTime).by(Split::Disk),
+    row("node_disk_read_time_seconds_total", Signal::DiskReadTime).by(Split::Disk),
+    row(host::DISK_READS.name, Signal::DiskReads).by(Split::Disk),
+    row("node_disk_reads_completed_total", Signal::DiskReads).by(Split::Disk),
     limit(host::CGROUP_IO_LIMIT_BYTES.name, "read", Signal::JobReadLimit),
     limit(host::CGROUP_IO_LIMIT_BYTES.name, "write", Signal::JobWriteLimit),
     limit(host::CGROUP_IO_LIMIT_OPERATIONS.name, "read", Signal::JobReadsLimit),

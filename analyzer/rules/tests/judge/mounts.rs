@@ -111,7 +111,7 @@ fn a_mount_is_not_named_for_what_its_reads_always_take() {
     let long = ("/data", "nas:/data", 0.02, 0.02, 1e6);
     // Small reads are faster than large ones.
     let small = ("/home", "nas:/home", 0.001, 0.001, 4e3);
-    let quick = ("/scratch", "flash:/scratch", 0.001, 0.001, 1e6);
+    let quick = ("/scratch", "flash:/scratch", 0.0011, 0.0011, 1e6);
     assert_eq!(told(&[long, small], &[ours]), "dataloader_storage");
     assert_eq!(
         told(&[long, quick], &[ours]),
@@ -145,4 +145,43 @@ fn a_limit_is_told_where_the_job_reaches_it() {
     assert_eq!(of(3e8, 3e8, &["nvme0n1"]), "dataloader_storage", "most is read from another disk");
     assert_eq!(of(2e8, 9e7, &["nvme0n1"]), "io_limited io_limit nvme0n1", "a stacked device counts each read twice");
     assert_eq!(of(9.5e7, 4e7, &["nvme0n1"]), "dataloader_storage", "the same at half of the limit");
+}
+
+/// A disk with 1,000 reads a second: seconds of a read in the odd minutes and in the others.
+fn disk(device: &'static str, odd: f64, usual: f64) -> [Series; 2] {
+    let device = [("device", device)];
+    [
+        series("node_disk_reads_completed_total", &device, |t| counted(t, 1e3, 1e3)),
+        series("node_disk_read_time_seconds_total", &device, move |t| counted(t, 1e3 * odd, 1e3 * usual)),
+    ]
+}
+
+#[test]
+fn the_disk_is_named_that_became_slow() {
+    let of = |disks: &[(&'static str, f64, f64)], size: f64| {
+        let disks = disks.iter().flat_map(|(device, odd, usual)| disk(device, *odd, *usual));
+        most(disks.chain([reads("nvme9n1", size * 1e3)]))
+    };
+    assert_eq!(of(&[("sdb", 0.02, 0.002)], 1e6), "dataloader_storage slow_disk sdb");
+    assert_eq!(of(&[("sdb", 0.02, 0.002), ("sdc", 0.004, 0.004)], 1e6), "dataloader_storage slow_disk sdb");
+    assert_eq!(of(&[("dm-0", 0.02, 0.002), ("sdb", 0.02, 0.002)], 1e6), "dataloader_storage slow_disk sdb", "stacked");
+    assert_eq!(of(&[("sdb", 0.004, 0.004)], 1e6), "dataloader_storage", "it always takes that");
+    assert_eq!(of(&[("sdb", 0.0008, 0.0001)], 1e6), "dataloader_storage", "no sound disk is faster");
+    assert_eq!(of(&[("sdb", 0.004, 0.004)], 2e4), "dataloader_storage small_reads sdb");
+}
+
+#[test]
+fn a_mount_is_told_whose_server_did_not_answer() {
+    let home = ("/home", "nas:/home", 0.002, 0.002, 1e6);
+    let data = ("/data", "nas:/data", 0.05, 0.002, 1e6);
+    let of = |metric: &'static str, labels: &[(&str, &str)], odd: f64, mounts: &[Mount], exporter: Exporter| {
+        let again = series(metric, labels, |t| counted(t, odd, 0.0));
+        most(mounts.iter().flat_map(exporter).chain([again]))
+    };
+    let (again, at) = ("goodput_nfs_retransmissions_total", [("mount", "/home"), ("operation", "other")]);
+    assert_eq!(of(again, &at, 0.05, &[home, data], ours), "dataloader_storage not_answering /home");
+    assert_eq!(of(again, &at, 0.0, &[home, data], ours), "dataloader_storage slow_mount /data", "none was sent again");
+    let of_node = "node_nfs_rpc_retransmissions_total";
+    assert_eq!(of(of_node, &[], 0.05, &[home], theirs), "dataloader_storage not_answering /home");
+    assert_eq!(of(of_node, &[], 0.05, &[home, data], theirs), "dataloader_storage", "it may be either");
 }

@@ -199,3 +199,16 @@ fn the_order_of_series_and_the_window_change_nothing() {
         assert_eq!(sum(&halves, class), sum(&at_once, class), "{class:?}");
     }
 }
+
+/// A port of its own for something that all ranks wait for, which has nothing to do but then.
+const THIRD: &[(&str, &str)] = &[("device", "mlx5_2"), ("port", "1")];
+
+#[test]
+fn a_port_that_is_full_is_told_and_named() {
+    let sent = "node_infiniband_port_data_transmitted_bytes_total";
+    let rate: Told = ("node_infiniband_rate_bytes_per_second", THIRD, |_| 3.5e10, |_| 3.5e10);
+    let full = run(&[&SOUND[..], &[rate, (sent, THIRD, |s| grows(3e10, s), none)]].concat());
+    assert_eq!(lost(&full), ["network_slow saturated b mlx5_2/1"]);
+    let busy = run(&[&SOUND[..], &[rate, (sent, THIRD, |s| grows(2.5e10, s), none)]].concat());
+    assert_eq!(lost(&busy), ["collective_wait"], "at seven tenths of its rate");
+}

@@ -59,7 +59,7 @@ fn told(series: &[Series], gpu: &str) -> BTreeMap<(&'static str, Option<String>)
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for i in intervals(series).iter().filter(|i| i.gpu == gpu) {
         let culprit =
-            i.charged_to.as_ref().map(|culprit| format!("{}/{}", culprit.node, culprit.gpu.as_deref().unwrap()));
+            i.charged_to.as_ref().map(|c| c.gpu.as_ref().map_or(c.node.clone(), |gpu| format!("{}/{gpu}", c.node)));
         *sums.entry((i.class.name(), culprit)).or_default() += i.ms;
     }
     sums.into_iter()
@@ -110,13 +110,14 @@ fn a_unit_of_the_same_name_elsewhere_and_a_job_of_another_cluster_are_other_runs
 }
 
 #[test]
-fn nobody_is_named_where_all_wait_or_two_are_equally_late() {
+fn nobody_is_named_where_all_wait_or_ranks_of_two_nodes_are_equally_late() {
     let with = |odd: [Option<f64>; 4]| {
         let ranks: Vec<Rank> = RANKS.iter().zip(odd).map(|((c, n, g, _), odd)| (*c, *n, *g, odd)).collect();
         told(&run("train", &ranks), "GPU-1")
     };
     assert_eq!(with([WAITS, WAITS, WAITS, WAITS]), parts(Class::CollectiveWait, None));
-    assert_eq!(with([WAITS, WAITS, WORKS, WORKS]), parts(Class::CollectiveWait, None));
+    assert_eq!(with([WAITS, WORKS, WORKS, WAITS]), parts(Class::CollectiveWait, None));
+    assert_eq!(with([WAITS, WAITS, WORKS, WORKS]), parts(Class::Straggler, Some("n2")), "a whole node is late");
 }
 
 #[test]

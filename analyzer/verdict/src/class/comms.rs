@@ -51,7 +51,7 @@ pub(super) const STRAGGLER: ClassInfo = ClassInfo {
     title: "Waiting for one slow GPU",
     group: Group::Comms,
     version: 6,
-    meaning: "The GPU waited in a collective for one other GPU of its job, which is named.",
+    meaning: "The GPU waited in a collective for one other GPU of its job, or for all those of one node, which are named.",
     light: "#632f8d",
     dark: "#8e5db9",
     key: "J",

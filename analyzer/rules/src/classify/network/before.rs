@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::super::run::Run;
 use super::super::{Node, Thresholds};
 use super::congestion::Usual;
-use super::evidence::{self, Evidence};
+use super::evidence::{self, Evidence, is_clean};
 use super::exchange::Exchange;
 use crate::frame::{self, Framed, Source};
 use crate::signal::{Entity, Signal};
@@ -77,10 +77,10 @@ pub(super) fn rates(before: &[Node], now: &Exchange<'_>, told: &[Vec<Evidence>],
     let before = Exchange::between(run, before.iter().filter(is_its).collect());
     if let Some(before) = before.filter(|before| before.has_several_nodes() == now.has_several_nodes()) {
         let usual = Usual::of(&before, t);
-        let clean = before.body().filter(|cell| evidence::told(&before, &usual, *cell, t).is_empty());
+        let clean = before.body().filter(|cell| is_clean(&evidence::told(&before, &usual, *cell, t)));
         clean.for_each(|cell| add(&before, cell, &mut rates, t));
     }
-    let clean = (0..told.len()).filter(|cell| told[*cell].is_empty());
+    let clean = (0..told.len()).filter(|cell| is_clean(&told[*cell]));
     clean.for_each(|cell| add(now, cell, &mut rates, t));
     rates.retain(|_, rates| rates.len() as f64 >= t.network_clean_cells);
     rates.into_iter().map(|(node, mut rates)| (node, median(&mut rates))).collect()

@@ -1,4 +1,5 @@
-//! Signs that switches hold the exchange back: pauses, notices of congestion, and ticks in which ports had to wait.
+//! Signs that switches hold the exchange back: pauses, notices of congestion, and ticks in which ports had to wait; and ports
+//! that are full.
 //!
 //! Pauses are counted in seconds. Notices and ticks are not, and sound ports have them too: they count only where there are
 //! many times as many as the run has in its best cells, and never for more than the deficit.
@@ -27,6 +28,22 @@ pub(super) fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<
     let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
     let facts = vec![Fact::of(Signal::InterfacePause, most, t.pause_ratio)];
     Some(Evidence { kind: CauseKind::Congested, bound: Some(most), stays: 0.0, grade: Grade::Counted, at, facts })
+}
+
+/// Ports that carry nearly their line rate for the whole cell. Nothing is broken: the exchange is as large as its network.
+pub(super) fn saturated(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
+    let mut at = Vec::new();
+    for (n, side, index) in run.at(cell) {
+        for (name, cells) in &side.ports.rdma {
+            let share = cells[index].bytes().zip(cells[index].speed).map(|(bytes, speed)| bytes / speed);
+            at.extend(share.filter(|share| *share >= t.port_busy_ratio).map(|share| (n, (*name).to_owned(), share)));
+        }
+    }
+    let most = at.iter().map(|(.., share)| *share).reduce(f64::max)?;
+    let facts =
+        vec![Fact { signal: "bytes of a port / line rate", unit: "ratio", value: most, threshold: t.port_busy_ratio }];
+    let (kind, bound) = (CauseKind::Saturated, Some(most.min(1.0)));
+    Some(Evidence { kind, bound, stays: 0.0, grade: Grade::Inferred, at, facts })
 }
 
 /// Signs of congestion of all ports of the run in a cell, for each gigabyte that they carried.

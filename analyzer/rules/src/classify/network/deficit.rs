@@ -10,7 +10,7 @@ use super::super::judge::{Booked, book_cell};
 use super::super::straggler::Member;
 use super::super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::super::{CauseKind, Class, Fact, Thresholds};
-use super::evidence::{Evidence, Grade, is_state};
+use super::evidence::{Evidence, Grade, is_clean, is_state};
 use super::exchange::Exchange;
 
 /// How many cells without evidence a cell is compared with at most (own choice: a quartile of them is three cells).
@@ -82,7 +82,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
         let bound = match (deficit, found.bound) {
             (Some(deficit), Some(bound)) => deficit.min(bound),
             (Some(deficit), None) => deficit,
-            (None, Some(bound)) if is_state(found.kind) || found.grade == Grade::Counted => bound,
+            (None, Some(bound)) if is_state(found.kind) || is_known(found) => bound,
             (None, _) => return None,
         };
         // A rank that waits least is late, and no network: the others wait for it.
@@ -120,17 +120,25 @@ impl<'r, 'a> Deficit<'r, 'a> {
     }
 
     /// Cells around without evidence, in which the node exchanged: their bytes per second.
-    fn clean(&self, index: usize, t: &Thresholds) -> impl Iterator<Item = (usize, f64)> + use<'_, 'r, 'a> {
+    /// A port that is full counts as evidence for itself alone.
+    fn clean(
+        &self,
+        index: usize,
+        kind: CauseKind,
+        t: &Thresholds,
+    ) -> impl Iterator<Item = (usize, f64)> + use<'_, 'r, 'a> {
         let (node, side) = (self.booked[self.member.gpu].course.node, &self.run.sides[self.side]);
         let (run, told, least) = (self.run, self.told, t.exchange_bytes);
         let around = node.around(index, t.derate_around_seconds);
-        let clean = around.filter(move |other| run.cell_of(node, *other).is_some_and(|cell| told[cell].is_empty()));
+        let is_clean =
+            move |cell: usize| told[cell].is_empty() || kind != CauseKind::Saturated && is_clean(&told[cell]);
+        let clean = around.filter(move |other| run.cell_of(node, *other).is_some_and(is_clean));
         clean.filter_map(move |other| Some((other, side.exchanged(other).filter(|bytes| *bytes >= least)?)))
     }
 
     /// What the bytes of the cell take on a sound network.
     fn usual(&mut self, index: usize, kind: CauseKind, t: &Thresholds) -> Option<f64> {
-        let mut around: Vec<(usize, f64)> = self.clean(index, t).collect();
+        let mut around: Vec<(usize, f64)> = self.clean(index, kind, t).collect();
         // A run changes what it does: the nearest say most of the cell.
         around.sort_by_key(|(other, _)| other.abs_diff(index));
         let waited = around.into_iter().filter_map(|(other, bytes)| Some(self.waited(other, kind, t)? / bytes));
@@ -157,6 +165,11 @@ impl<'r, 'a> Deficit<'r, 'a> {
             share(&parts, self.member.owner, own, index, |class| is_waiting(class, kind))
         })
     }
+}
+
+/// Does its bound hold where there is nothing to compare the waiting with?
+fn is_known(found: &Evidence) -> bool {
+    found.grade == Grade::Counted || found.kind == CauseKind::Saturated
 }
 
 fn ratio(signal: &'static str, value: f64, threshold: f64) -> Fact {

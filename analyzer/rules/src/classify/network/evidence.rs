@@ -41,6 +41,11 @@ pub(super) fn is_state(kind: CauseKind) -> bool {
     matches!(kind, C::NvlinkDown | C::Link | C::RdmaUnused | C::RailUnused)
 }
 
+/// Does nothing in the cell show a fault? A port that is full has none.
+pub(super) fn is_clean(found: &[Evidence]) -> bool {
+    found.iter().all(|found| found.kind == CauseKind::Saturated)
+}
+
 /// All that is shown, the first to be believed first.
 pub(super) fn told(run: &Exchange<'_>, usual: &Usual, cell: usize, t: &Thresholds) -> Vec<Evidence> {
     let nvlink = nvlink::down(run, cell, t);
@@ -57,6 +62,7 @@ pub(super) fn told(run: &Exchange<'_>, usual: &Usual, cell: usize, t: &Threshold
         errors(run, cell, t),
         congestion::paused(run, cell, t),
         usual.exceeded(run, cell, t),
+        congestion::saturated(run, cell, t),
     ];
     all.into_iter().flatten().collect()
 }

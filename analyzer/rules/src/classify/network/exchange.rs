@@ -8,7 +8,7 @@ use std::ptr;
 use super::super::judge::Booked;
 use super::super::run::Run;
 use super::super::straggler::Member;
-use super::super::{Node, mounts};
+use super::super::{Node, storage};
 use super::nvlink;
 use super::ports::Ports;
 use crate::frame::GpuFrame;
@@ -59,7 +59,7 @@ impl<'a> Exchange<'a> {
         let is_alone = nodes.len() == 1;
         let side = |node: &'a Node| {
             let (held, owners) = held(node, run);
-            Side { node, ports: Ports::of(node), held, owners, storage: storage(node), is_alone }
+            Side { node, ports: Ports::of(node), held, owners, storage: storage_bytes(node), is_alone }
         };
         let has_links = nodes.iter().any(|node| node.gpus.iter().any(|gpu| gpu.tracks.has(Signal::NvlinkUp)));
         let sides: Vec<Side<'_>> = nodes.into_iter().map(side).collect();
@@ -146,8 +146,8 @@ impl<'a> Side<'a> {
     }
 }
 
-fn storage(node: &Node) -> Vec<[f64; 2]> {
-    let bytes = |signal, index| mounts::summed(node, signal, index).map_or(0.0, |reading| reading.mean);
+fn storage_bytes(node: &Node) -> Vec<[f64; 2]> {
+    let bytes = |signal, index| storage::summed(node, signal, index).map_or(0.0, |reading| reading.mean);
     (0..node.cells.len()).map(|index| [Signal::MountRead, Signal::MountWritten].map(|s| bytes(s, index))).collect()
 }
 

@@ -91,7 +91,7 @@ impl<'r, 'a> Slow<'r, 'a> {
 
     /// Does it last for so long that there may be too few cells without evidence around some of the window?
     fn lasts(&self, t: &Thresholds) -> bool {
-        let clean = self.told.iter().filter(|found| found.is_empty()).count();
+        let clean = self.told.iter().filter(|found| evidence::is_clean(found)).count();
         (clean as f64) < t.network_clean_cells + self.told.len() as f64 / 2.0
     }
 

@@ -1,0 +1,152 @@
+//! What storage it was: the network file system or disk whose reads were late, the mount that the job saved to, and the disk
+//! that is limited.
+//!
+//! The rules of `dataloader_storage`, `checkpoint` and `io_limited` have booked the time. Here it gets its cause; no
+//! time moves from class to class. A storage is never named for being used: reads of it have to take longer than they do at
+//! best, or be small, or of a mount no other storage is read at all.
+
+mod best;
+mod mounts;
+mod unanswered;
+
+use rayon::prelude::*;
+
+use super::cell::Part;
+use super::judge::Booked;
+use super::{Cause, CauseKind, Cell, Class, Fact, Thresholds, io_limited};
+use crate::frame::Reading;
+use crate::signal::Signal;
+use best::AllBest;
+pub(super) use mounts::{looked_up, summed};
+pub(super) use unanswered::unanswered;
+
+/// Reads of a storage in a cell that are too few to tell how long they take.
+const FEW_READS: f64 = 10.0;
+/// Share of all time of reads from which there is only one storage that they can have waited for.
+const NEARLY_ALL: f64 = 0.9;
+
+/// A mount or disk that the node reads, in a cell.
+struct Reads<'a> {
+    /// What it has where its reads are late.
+    kind: CauseKind,
+    name: &'a str,
+    /// Reads in flight, in the mean.
+    in_flight: f64,
+    /// Reads per second; `None` where they are too few.
+    rate: Option<f64>,
+    /// Bytes of a read, in the mean.
+    size: Option<f64>,
+}
+
+/// What is named, with the evidence.
+type Named<'a> = (CauseKind, &'a str, Vec<Fact>);
+
+/// Gives the parts of storage classes their cause, where it is known.
+pub(super) fn name(booked: &mut [Booked<'_>], t: &Thresholds) {
+    let best = AllBest::of(booked);
+    booked.par_iter_mut().for_each(|Booked { course, cells }| {
+        for (parts, index) in cells.iter_mut().zip(course.node.body.clone()) {
+            for (part, _) in parts.iter_mut().filter(|(part, _)| part.cause.is_none()) {
+                let owner = part.owner.clone();
+                let cell = Cell { node: course.node, gpu: course.gpu, owner: owner.as_deref(), index };
+                cause(part, &cell, &best, t);
+            }
+        }
+    });
+}
+
+fn cause(part: &mut Part, cell: &Cell<'_>, best: &AllBest<'_>, t: &Thresholds) {
+    let at = |name: &str| mounts::point_of(cell.node, name).to_owned();
+    let found = match part.class {
+        Class::DataloaderStorage => late(cell, best, t).map(|(kind, name, facts)| (kind, Some(at(name)), facts)),
+        Class::Checkpoint => {
+            mounts::saved_to(cell, t).map(|name| (CauseKind::NetworkMount, Some(at(name)), Vec::new()))
+        }
+        Class::IoLimited => Some((CauseKind::IoLimit, io_limited::disk(cell, t).map(str::to_owned), Vec::new())),
+        _ => None,
+    };
+    if let Some((kind, which, facts)) = found {
+        part.cause = Some(Cause { kind, which });
+        part.facts.extend(facts);
+    }
+}
+
+/// What input was late from: a mount whose server did not answer, or whose lookups take longer than all reads, else the
+/// storage whose reads are late, else one whose reads are small.
+fn late<'a>(cell: &Cell<'a>, best: &AllBest<'_>, t: &Thresholds) -> Option<Named<'a>> {
+    if let Some(unanswered) = unanswered(cell) {
+        return Some((CauseKind::NotAnswering, unanswered.mount?, Vec::new()));
+    }
+    let reads = all_reads(cell);
+    let in_flight: f64 = reads.iter().map(|reads| reads.in_flight).sum();
+    let lookups = looked_up(cell, t).filter(|(_, looking)| *looking > in_flight);
+    let lookups = lookups.map(|(mount, _)| (CauseKind::Metadata, mount, Vec::new()));
+    lookups.or_else(|| slow(&reads, in_flight, cell, best, t)).or_else(|| small(&reads, in_flight, t))
+}
+
+/// Disks that are made of others (device mapper, software RAID), whose reads are counted at those too.
+const STACKED: [&str; 2] = ["dm-", "md"];
+
+fn all_reads<'a>(cell: &Cell<'a>) -> Vec<Reads<'a>> {
+    let seconds = (cell.node.cells[cell.index].end - cell.node.cells[cell.index].start) as f64 / 1000.0;
+    let enough = |rate: Option<f64>| rate.filter(|rate| rate * seconds >= FEW_READS);
+    let mount = |(name, time): (&'a str, &Reading)| {
+        let rate = enough(rate(cell, Signal::MountReads, name));
+        let size = self::rate(cell, Signal::MountRead, name).zip(rate).map(|(bytes, reads)| bytes / reads);
+        Reads { kind: CauseKind::SlowMount, name, in_flight: time.mean, rate, size }
+    };
+    let of_disks: f64 = cell.by_part(Signal::DiskReads).map(|(_, reads)| reads.mean).sum();
+    let size = cell.mean(Signal::NodeDiskRead).filter(|_| of_disks > 0.0).map(|bytes| bytes / of_disks);
+    let disk = |(name, time): (&'a str, &Reading)| {
+        let rate = enough(rate(cell, Signal::DiskReads, name));
+        Reads { kind: CauseKind::SlowDisk, name, in_flight: time.mean, rate, size }
+    };
+    let disks =
+        cell.by_part(Signal::DiskReadTime).filter(|(name, _)| !STACKED.iter().any(|kind| name.starts_with(kind)));
+    mounts::distinct(cell.node, Signal::MountReadTime, cell.index)
+        .into_iter()
+        .map(mount)
+        .chain(disks.map(disk))
+        .collect()
+}
+
+/// The storage whose reads take so much longer than at best that this is a good part of all time of reads.
+fn slow<'a>(reads: &[Reads<'a>], all: f64, cell: &Cell<'a>, best: &AllBest<'_>, t: &Thresholds) -> Option<Named<'a>> {
+    let knows_disks = reads.iter().any(|reads| reads.kind == CauseKind::SlowDisk);
+    let late = reads.iter().filter(|reads| reads.in_flight >= t.io_waiting_ratio).filter_map(|reads| {
+        let rate = reads.rate?;
+        let is_mount = reads.kind == CauseKind::SlowMount;
+        let floor = if is_mount { t.slow_mount_seconds } else { t.slow_disk_seconds };
+        let least = if is_mount { best.of_mount(cell.node, reads.name) } else { best.of_disk(cell.node, reads.name) }?;
+        let limit = (t.slow_mount_ratio * least).max(floor);
+        let (each, excess) = (reads.in_flight / rate, (reads.in_flight - rate * least) / all);
+        let is_only_one = is_mount && knows_disks && reads.in_flight >= NEARLY_ALL * all;
+        let is_slow = each >= limit && excess >= t.mount_excess_ratio;
+        (is_slow || is_only_one && each >= floor).then_some((reads, each, limit, excess))
+    });
+    let (reads, each, limit, excess) = late.max_by(|a, b| a.3.total_cmp(&b.3))?;
+    let mut facts = vec![
+        Fact { signal: "time of a read of the storage", unit: "seconds", value: each, threshold: limit },
+        ratio("reads of the storage beyond their best / all reads", excess, t.mount_excess_ratio),
+    ];
+    let trip = rate(cell, Signal::MountReadTrip, reads.name).filter(|_| reads.kind == CauseKind::SlowMount);
+    facts.extend(trip.map(|trip| ratio("waiting at this node / time of its reads", 1.0 - trip / reads.in_flight, 0.0)));
+    Some((reads.kind, reads.name, facts))
+}
+
+/// The storage that most reads wait for, where a read has few bytes: each waits for a seek or a round trip of its own.
+fn small<'a>(reads: &[Reads<'a>], all: f64, t: &Thresholds) -> Option<Named<'a>> {
+    let most = reads.iter().max_by(|a, b| a.in_flight.total_cmp(&b.in_flight))?;
+    let size = most.size.filter(|size| most.rate.is_some() && *size < t.small_read_bytes)?;
+    let is_it = most.in_flight >= t.io_waiting_ratio && 2.0 * most.in_flight > all;
+    let fact = Fact { signal: "bytes of a read", unit: "bytes", value: size, threshold: t.small_read_bytes };
+    is_it.then(|| (CauseKind::SmallReads, most.name, vec![fact]))
+}
+
+fn ratio(signal: &'static str, value: f64, threshold: f64) -> Fact {
+    Fact { signal, unit: "ratio", value, threshold }
+}
+
+fn rate(cell: &Cell<'_>, signal: Signal, of: &str) -> Option<f64> {
+    cell.by_part(signal).find(|(name, _)| *name == of).map(|(_, reading)| reading.mean)
+}
