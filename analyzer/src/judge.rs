@@ -37,7 +37,7 @@ use goodput_rules::signal;
 use goodput_rules::told::Told;
 use goodput_rules::tuning;
 use goodput_store::{Embedded, Place, Replacement, Results, Samples, StoreError};
-use goodput_verdict::{HOUR_MS, Interval, Outlook, Paired, Prospect, Standing};
+use goodput_verdict::{HOUR_MS, Interval, Outlook, Prospect, Standing};
 
 /// Ends of windows for which the GPUs seen until then are kept in memory: those of the open hour and the two before it,
 /// cut in two.
@@ -283,7 +283,7 @@ impl<S: Samples, R: Results> Judge<S, R> {
         judged: &Judged,
     ) -> Result<BTreeMap<Node, Outlook>, JudgeError> {
         let range = window.start..window.end.min(until);
-        let standings = self.standings(reader, &range, judged.paired.clone()).await?;
+        let standings = self.standings(reader, &range, judged).await?;
         let series = self.foreseen(reader, &range).await?;
         let (span, thresholds) = (window.clone(), self.thresholds.clone());
         let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
@@ -308,12 +308,12 @@ impl<S: Samples, R: Results> Judge<S, R> {
         &self,
         reader: &mut Reader<'_, S>,
         range: &Range<TimeMs>,
-        paired: Vec<Paired>,
+        judged: &Judged,
     ) -> Result<Vec<Standing>, JudgeError> {
         let look = range.end..range.end;
         let series = reader.within(&tuning::metrics(), &look, (tuning::LOOK_MS, 0)).await?;
-        let span = range.clone();
-        let standings = tokio::task::spawn_blocking(move || tuning::standings(&series, &span, &paired)).await;
+        let (span, paired, ports) = (range.clone(), judged.paired.clone(), judged.ports.clone());
+        let standings = tokio::task::spawn_blocking(move || tuning::standings(&series, &span, &paired, &ports)).await;
         standings.map_err(|_| JudgeError::Died(range.clone()))
     }
 

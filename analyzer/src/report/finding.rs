@@ -80,6 +80,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         places,
         culprits,
         ports,
+        port_table: None,
         storage,
         causes: causes(group, lost_ms),
         spans: spans(group),

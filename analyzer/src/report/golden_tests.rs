@@ -174,6 +174,7 @@ fn standings(hour: i64) -> Vec<Standing> {
             slowdown,
             next: if slowdown > 1.0 { 0.9 } else { 1.3 },
         }],
+        ports: Vec::new(),
     };
     let slow = Standing {
         checks: vec![check("thp_enabled", "fail", "pass")],

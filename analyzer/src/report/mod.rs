@@ -31,6 +31,7 @@ pub mod markdown;
 mod names;
 mod order;
 pub mod period;
+mod port_table;
 mod price;
 mod recall;
 mod risk;
@@ -65,6 +66,7 @@ pub(crate) use losses::Losses;
 pub use names::Names;
 pub(crate) use order::has_one_price;
 pub use period::{Period, PeriodError};
+pub use port_table::{PortRow, PortTable};
 pub(crate) use price::MICROS;
 pub use price::{Electricity, Price, Terms};
 pub(crate) use recall::recall_clusters;
@@ -344,6 +346,9 @@ pub struct Finding {
     /// The ports that were waited for, the one that caused the most first; shares are of this finding's loss. Empty where
     /// none is named.
     pub ports: Vec<Port>,
+    /// All ports of the run; null where nothing is kept of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_table: Option<PortTable>,
     /// The network file systems and disks that were waited for, the one that took the most first; shares are of this finding's
     /// loss. Empty where none is named.
     pub storage: Vec<Storage>,
@@ -490,7 +495,10 @@ pub struct ClassAmount {
 impl Report {
     /// The same with what was at risk, what was advised and how nodes compared in the period.
     #[must_use]
-    pub fn with_outlook(self, outlook: &Outlook) -> Self {
+    pub fn with_outlook(mut self, outlook: &Outlook) -> Self {
+        for finding in &mut self.findings {
+            finding.port_table = port_table::port_table(finding, &outlook.standings);
+        }
         let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));
         let tuning = tuning::tuning(
             &outlook.standings,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{
     Advice, Advisory, CheckEnd, Class, Damage, Drift, Evidence, Exhaustion, Fault, Forecast, HOUR_MS as HOUR, Interval,
-    Kind, Level, Measure, Memory, Outlook, Paired, Prospect, Risk, Shape, Standing, TimeToLimit, Version,
+    Kind, Level, Measure, Memory, Outlook, Paired, PortUse, Prospect, Risk, Shape, Standing, TimeToLimit, Version,
 };
 
 /// A verdict without further detail: all of this time of the GPU `GPU-a` on the node `n1`.
@@ -114,6 +114,26 @@ pub fn standing(node: &str, hour: TimeMs) -> Standing {
         checks: vec![CheckEnd { check, status, usual: None }],
         drift: vec![drift],
         paired: vec![paired],
+        ports: vec![port(node, hour)],
+    }
+}
+
+/// What a port did in an hour.
+fn port(node: &str, hour: TimeMs) -> PortUse {
+    PortUse {
+        cluster: Some("east".to_owned()),
+        node: node.to_owned(),
+        owner: "llm".to_owned(),
+        port: "mlx5_0/1".to_owned(),
+        start_ms: hour * HOUR,
+        ports: 16,
+        rate: Some(5e10),
+        down_ms: 60_000,
+        sent_bytes: Some(2e12),
+        timeouts: Some(214.0),
+        retransmits: Some(1000.0),
+        link_changes: Some(0.0),
+        paused_ms: None,
     }
 }
 

@@ -26,6 +26,9 @@ pub struct Standing {
     pub drift: Vec<Drift>,
     /// Compared with the other nodes of its runs.
     pub paired: Vec<Paired>,
+    /// What its ports did, where a run of it waited for the network: those of the run that show most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortUse>,
 }
 
 /// A check that did not pass.
@@ -98,4 +101,45 @@ pub struct Paired {
     pub slowdown: f64,
     /// The same of the slowest of the others. Several that are slow alike point to what they do in the run.
     pub next: f64,
+}
+
+/// What an RDMA port or a network interface of a node did in a window in which a run waited for the network, as far as the run
+/// held GPUs of the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortUse {
+    /// The cluster of the node; null where series name none.
+    pub cluster: Option<String>,
+    /// The node.
+    pub node: String,
+    /// The run.
+    pub owner: String,
+    /// The RDMA port (`device/port`), or the interface.
+    pub port: String,
+    /// Start of the window, Unix milliseconds, UTC.
+    pub start_ms: TimeMs,
+    /// Ports of the run that are known in the window, this one and those that are not kept included.
+    pub ports: usize,
+    /// The highest line rate, in bytes per second; null where it is not told.
+    pub rate: Option<f64>,
+    /// How long it was down, in milliseconds.
+    pub down_ms: i64,
+    /// Bytes that it sent; null where that is not told.
+    pub sent_bytes: Option<f64>,
+    /// Times that it waited for an acknowledgement and got none; null where that is not told.
+    pub timeouts: Option<f64>,
+    /// What it sent again; null where that is not told.
+    pub retransmits: Option<f64>,
+    /// Times that its link came up or went down, or was trained again; null where that is not told.
+    pub link_changes: Option<f64>,
+    /// How long it sent nothing of some priority because its peer asked it to pause, in milliseconds; null where that is not
+    /// told.
+    pub paused_ms: Option<f64>,
+}
+
+impl PortUse {
+    /// Timeouts, retransmissions and changes of its link.
+    #[must_use]
+    pub fn events(&self) -> f64 {
+        [self.timeouts, self.retransmits, self.link_changes].into_iter().flatten().sum()
+    }
 }

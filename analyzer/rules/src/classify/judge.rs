@@ -17,8 +17,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, Thresholds, advisory, energy, network, paired, sampling,
-    storage, straggler,
+    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, PortUse, Thresholds, advisory, energy, network, paired,
+    sampling, storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -57,6 +57,8 @@ pub struct Judged {
     pub advisories: Vec<Advisory>,
     /// The nodes of each run side by side; by UTC hour, in order of run and node.
     pub paired: Vec<Paired>,
+    /// What ports did in UTC hours in which their run waited for the network.
+    pub ports: Vec<PortUse>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -198,7 +200,7 @@ impl Run {
         straggler::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
-        network::charge(&mut booked, sources, &self.capacity, &window, t);
+        self.judged.ports.extend(network::charge(&mut booked, sources, &self.capacity, &window, t));
         let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
         for (node, finished) in &finished {
             finished.as_ref().err().into_iter().for_each(|reason| failed.add(node, reason));

@@ -212,3 +212,20 @@ fn a_port_that_is_full_is_told_and_named() {
     let busy = run(&[&SOUND[..], &[rate, (sent, THIRD, |s| grows(2.5e10, s), none)]].concat());
     assert_eq!(lost(&busy), ["collective_wait"], "at seven tenths of its rate");
 }
+
+#[test]
+fn the_ports_of_a_run_are_kept_where_it_waited_for_the_network() {
+    let timeouts: Told = ("goodput_rdma_transport_events_total", TIMEOUTS, |s| grows(0.2, s), none);
+    let ports = |told: &[Told]| judge_series(&run(told), WINDOW, &Thresholds::default()).unwrap().ports;
+    assert_eq!(ports(&SOUND), [], "nothing is charged");
+    let kept = ports(&[&SOUND[..], &[timeouts]].concat());
+    let first = &kept[0];
+    assert_eq!(
+        (first.node.as_str(), first.port.as_str(), first.owner.as_str()),
+        ("b", "mlx5_0/1", "ml/PyTorchJob/llm")
+    );
+    assert_eq!(first.timeouts.map(f64::round), Some(72.0));
+    assert_eq!((first.ports, kept.len(), first.rate, first.down_ms), (4, 4, Some(5e10), 0));
+    assert!(first.sent_bytes.is_some_and(|bytes| (bytes - 6.0 * 60.0 * BYTES[1]).abs() < 1e9), "{first:?}");
+    assert!(kept[1..].iter().all(|port| port.events() == 0.0), "{kept:?}");
+}

@@ -14,6 +14,7 @@ mod exchange;
 mod hang;
 mod nvlink;
 mod ports;
+mod used;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -24,7 +25,7 @@ use super::cell::Part;
 use super::judge::Booked;
 use super::run::Run;
 use super::straggler::{self, Member};
-use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, Thresholds};
+use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, PortUse, Thresholds};
 use crate::frame::Source;
 pub use before::NETWORK_SIGNALS;
 use congestion::Usual;
@@ -55,14 +56,14 @@ struct Slow<'r, 'a> {
 }
 
 /// Charges to the network what GPUs waited in collectives for it.
-/// `capacity` has what verdicts before the window said of its GPUs.
+/// `capacity` has what verdicts before the window said of its GPUs. Gives what the ports of these runs did.
 pub(super) fn charge(
     booked: &mut [Booked<'_>],
     sources: &[Source<'_>],
     capacity: &Capacity,
     window: &Range<TimeMs>,
     t: &Thresholds,
-) {
+) -> Vec<PortUse> {
     let runs = straggler::runs(booked);
     let exchanges = runs.par_iter().filter_map(|(run, members)| {
         let exchange = Exchange::of(run, members, booked)?;
@@ -74,10 +75,13 @@ pub(super) fn charge(
     let lasting: BTreeSet<&str> = slow.iter().filter(|slow| slow.lasts(t)).flat_map(Slow::gpus).collect();
     // Only what lasts is compared with what was hours ago, for that is costly.
     let before = if lasting.is_empty() { Vec::new() } else { before::nodes(sources, &lasting, window) };
-    let charges: Vec<Charge> =
-        slow.par_iter().flat_map_iter(|slow| slow.charges(booked, &before, capacity, t)).collect();
-    charges.into_iter().for_each(|charge| charge.book(booked));
+    let charges = slow.par_iter().map(|slow| slow.charges(booked, &before, capacity, t));
+    let charges: Vec<Vec<Charge>> = charges.collect();
+    let charged = slow.iter().zip(&charges).filter(|(_, charges)| !charges.is_empty());
+    let used = charged.flat_map(|(slow, charges)| used::used(slow, charges, window.start, t)).collect();
+    charges.into_iter().flatten().for_each(|charge| charge.book(booked));
     hung.iter().flatten().for_each(|hung| hung.mark(booked));
+    used
 }
 
 impl<'r, 'a> Slow<'r, 'a> {
