@@ -16,7 +16,7 @@ use super::busy::busy;
 use super::cell::Part;
 use super::judge::Booked;
 use super::run::Run;
-use super::thresholds::confidence::INFERRED;
+use super::thresholds::confidence::{INFERRED, NODE_WIDE};
 use super::{Cell, Class, Culprit, Fact, Group, Thresholds, Verdict, depth, power};
 use crate::signal::Signal;
 use goodput_exposition::sample::TimeMs;
@@ -154,7 +154,8 @@ fn rank<'a>(Member { gpu, owner }: Member<'_>, booked: &Booked<'a>, span: &Range
     by_class.values_mut().for_each(|ms| *ms /= owned);
     let share = |class| by_class.get(&class).copied().unwrap_or(0.0);
     let (waiting, working) = (share(Class::CollectiveWait), share(Class::Productive));
-    by_class.retain(|class, _| is_cause(*class));
+    // A rank that has nothing to do while others wait in a collective is not in it, whatever holds it up.
+    by_class.retain(|class, _| is_cause(*class) || *class == Class::Unexplained);
     let owner = frame.owners[most.1].iter().map(|(owner, _)| &**owner).find(|name| *name == owner);
     Some(Rank { gpu, cell: Cell { node, gpu: frame, owner, index: most.1 }, waiting, working, causes: by_class })
 }
@@ -238,6 +239,8 @@ fn suspect(victim: &Rank<'_>, other: &Rank<'_>, t: &Thresholds) -> Verdict {
     let ratio = |signal, value, threshold| Fact { signal, unit: "ratio", value, threshold };
     let mut facts = vec![ratio(LONGER, longer, t.straggler_ratio)];
     let main_cause = other.causes.iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|_| own_cause > 0.0);
+    let is_untold = main_cause.is_some_and(|(class, _)| *class == Class::Unexplained);
+    let confidence = if is_untold { confidence.min(NODE_WIDE) } else { confidence };
     facts.extend(main_cause.map(|(class, share)| Fact { unit: OF_THE_OTHER, ..ratio(class.name(), *share, 0.0) }));
     facts.extend(paired(victim, other, t));
     facts.extend(depths);
