@@ -72,7 +72,9 @@ impl<'r, 'a> Deficit<'r, 'a> {
         }
         let usual = self.usual(index, found.kind, t);
         // Waiting that lasts looks like the norm before there is nothing left to compare with.
-        if found.grade != Grade::Weak && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio) {
+        // A port that is full carries more than before, not less.
+        let may_be_slower = found.grade != Grade::Weak && found.kind != CauseKind::Saturated;
+        if may_be_slower && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio) {
             let lost = self.slower(index, waits, found, t);
             if lost.is_some() {
                 return lost;
