@@ -339,8 +339,7 @@ mod tests {
         let causes = HEADER.replace("note", "note,cause,which");
         let wrong = |line: &str| rows(&format!("{causes}{line}\n")).unwrap_err().1;
         assert!(wrong(&format!("n/gpu0,{t},productive,,,")).starts_with("expected 9 fields (entity,"));
-        let known =
-            "cause: expected one of nvlink_down, link, rdma_unused, rail_unused, errors, congested, saturated, found \"cable\"";
+        let known = "cause: expected one of nvlink_down, link, rdma_unused, rail_unused, errors, congested, saturated, found \"cable\"";
         assert_eq!(wrong(&format!("n/gpu0,{t},network_slow,n1,,,cable,")), known);
         let half = rows(&HEADER.replace("note", "note,cause")).unwrap_err().1;
         assert!(

@@ -34,6 +34,12 @@ pub(super) fn causes(group: &[&Item<'_>], lost_ms: i64) -> Vec<CauseAmount> {
     all.into_iter().map(one).collect()
 }
 
+/// The cause of most of the loss; `None` where more of it has none.
+pub(super) fn main_cause(causes: &[CauseAmount], lost_ms: i64) -> Option<CauseKind> {
+    let named: i64 = causes.iter().map(|one| one.amount.gpu_ms).sum();
+    causes.first().filter(|first| first.amount.gpu_ms >= lost_ms - named).map(|first| first.cause)
+}
+
 /// The loss by key, the greatest first, as shares of the whole loss.
 fn amounts<K: Ord>(group: &[&Item<'_>], lost_ms: i64, key: fn(&Interval) -> Option<K>) -> Vec<(K, Amount)> {
     let mut sums: BTreeMap<K, Sum<'_>> = BTreeMap::new();

@@ -13,7 +13,7 @@ pub(crate) struct About<'a> {
     pub(crate) gpu: Option<&'a str>,
     /// Who holds it.
     pub(crate) owner: Option<&'a str>,
-    /// Where a disk is mounted.
+    /// Where a disk or a network file system is mounted, or the disk itself.
     pub(crate) mount: Option<&'a str>,
     /// RDMA port (`device/port`) or network interface.
     pub(crate) port: Option<&'a str>,
@@ -31,7 +31,7 @@ pub(super) fn command(text: &str, about: &About<'_>) -> Option<String> {
 
 /// Words in capitals, and what each stands for.
 fn fill(text: &str, about: &About<'_>) -> Option<String> {
-    let values: [(&str, &dyn Fn() -> Option<String>); 10] = [
+    let values: [(&str, &dyn Fn() -> Option<String>); 11] = [
         ("NODE", &|| plain(about.node?)),
         ("GPU", &|| plain(about.gpu?)),
         ("JOBID", &|| plain(job(about.owner?)?)),
@@ -41,6 +41,7 @@ fn fill(text: &str, about: &About<'_>) -> Option<String> {
         ("UNIT", &|| plain(unit(about.owner?)?)),
         ("CONTAINER", &|| plain(about.owner?.strip_prefix("container-")?)),
         ("MOUNTPOINT", &|| about.mount.map(quoted)),
+        ("DISK", &|| plain(about.mount?)),
         ("DEVICE", &|| plain(about.port?.split('/').next()?)),
     ];
     let mut shown = String::new();
@@ -154,7 +155,7 @@ fn cgroup(owner: &str) -> Option<String> {
 mod tests {
     use super::super::{advice_remedies, risk_remedies};
     use super::*;
-    use goodput_verdict::{Advice, Class, Eviction, Fault, Kind, Memory, Room};
+    use goodput_verdict::{Advice, CauseKind, Class, Eviction, Fault, Kind, Memory, Room};
 
     const GPU: &str = "GPU-e4c2e8ed-ac36-4aca-8712-3654b9e73432";
 
@@ -199,7 +200,7 @@ mod tests {
     /// Every command there is, for every kind of owner: capitals that are left are words of the command's own.
     #[test]
     fn no_word_in_capitals_is_left_to_be_replaced() {
-        const OWN: [&str; 31] = [
+        const OWN: [&str; 32] = [
             "CPUQuota",
             "AllowedCPUs",
             "MemoryMax",
@@ -231,14 +232,18 @@ mod tests {
             "INIT",
             "NET",
             "IB",
+            "HYBRID_SHARD",
         ];
         let kinds =
             Memory::ALL.iter().map(|one| Kind::Memory(*one)).chain(Room::ALL.iter().map(|one| Kind::Disk(*one)));
         let kinds = kinds.chain(Eviction::ALL.iter().map(|one| Kind::Eviction(*one)));
         let kinds = kinds.chain(Fault::ALL.iter().map(|one| Kind::Hardware(*one)));
         let classes = Class::ALL.iter().map(|class| class.info().remedies);
-        let all =
-            classes.chain(kinds.map(risk_remedies)).chain(Advice::ALL.iter().map(|advice| advice_remedies(*advice)));
+        let causes = CauseKind::ALL.iter().map(|cause| cause.remedies());
+        let all = classes
+            .chain(causes)
+            .chain(kinds.map(risk_remedies))
+            .chain(Advice::ALL.iter().map(|advice| advice_remedies(*advice)));
         let mut seen = 0;
         for remedies in all {
             for owner in ["slurm-4711", "ml/train-0", "ml/PyTorchJob/llm", "container-38f8447a46ed", "x.service"] {

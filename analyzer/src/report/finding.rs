@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::{HashMap, HashMapExt as _, HashSet};
 
-use super::caused::{causes, ports, storage};
+use super::caused::{causes, main_cause, ports, storage};
 use super::chart::ticks;
 use super::evidence::Curves;
 use super::fill::{About, filled};
@@ -70,8 +70,10 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
             About { node, gpu, owner, mount, ..About::default() }
         }
     };
+    let causes = causes(group, lost_ms);
+    let remedies = class.remedies(main_cause(&causes, lost_ms));
     Finding {
-        commands: filled(class.info().remedies, &about),
+        commands: filled(remedies, &about),
         cluster: cluster.map(str::to_owned),
         class,
         meaning: class.info().meaning,
@@ -82,13 +84,13 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         ports,
         port_table: None,
         storage,
-        causes: causes(group, lost_ms),
+        causes,
         spans: spans(group),
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         rule_versions: rule_versions(intervals()),
         evidence: Vec::new(),
         missing: missing(intervals()),
-        remedies: class.info().remedies,
+        remedies,
         check: class.info().check,
         lost,
         interval: None,
@@ -348,6 +350,8 @@ mod tests {
         let causes: Vec<_> = finding.causes.iter().map(|cause| (cause.cause, cause.amount.gpu_ms)).collect();
         assert_eq!(causes, [(CauseKind::Link, 900_000), (CauseKind::Errors, 600_000), (CauseKind::RdmaUnused, 60_000)]);
         assert!(finding.culprits.is_empty() && finding.storage.is_empty());
+        assert_eq!(finding.remedies, CauseKind::Link.remedies());
+        assert_eq!(finding.commands[0].as_deref(), Some("mlxlink -d mlx5_4 -m -c"));
         let markdown = markdown::render(&report).unwrap();
         for line in [
             "\n- Caused by: port mlx5_4/1 of n2 0.33 h; port mlx5_5/1 of n2 0.08 h; node n3 0.02 h\n",
@@ -374,6 +378,34 @@ mod tests {
         assert_eq!(storage, [("/home of n1".to_owned(), 900_000), ("/data of n1".to_owned(), 600_000)]);
         let pages = [markdown::render(&report).unwrap(), html::render(&report, &Site::default()).unwrap()];
         assert!(pages.iter().all(|page| page.contains("/home of n1") && page.contains("slow_mount")));
+        assert_eq!(report.findings[0].commands[0].as_deref(), Some("nfsiostat 5 3 /home"));
+    }
+
+    #[test]
+    fn remedies_are_those_of_the_cause_of_most_of_the_loss() {
+        let late = |owner: &str, kind: Option<CauseKind>, ms| Interval {
+            owner: Some(owner.into()),
+            cause: kind.map(|kind| Cause { kind, which: Some("/data".to_owned()) }),
+            ..interval("GPU-a", Class::DataloaderStorage, 0, ms)
+        };
+        let week = [
+            late("a", Some(CauseKind::SlowMount), 600_000),
+            late("a", None, 700_000),
+            late("b", Some(CauseKind::Metadata), 600_000),
+            late("b", None, 500_000),
+            late("c", Some(CauseKind::Metadata), 900_000),
+        ];
+        let period = Period::between("1970-01-01", "1970-01-02", &TimeZone::UTC).unwrap();
+        let report = build(&week, &[], period, &[]);
+        let of = |owner| report.findings.iter().find(|f| f.owner.as_deref() == Some(owner)).unwrap();
+        assert_eq!(of("a").remedies, Class::DataloaderStorage.info().remedies);
+        assert_eq!(
+            (of("b").remedies, of("c").remedies),
+            (CauseKind::Metadata.remedies(), CauseKind::Metadata.remedies())
+        );
+        // What one of them has stands under the first that has it.
+        assert_eq!(report.first_like(of("b")), report.first_like(of("c")));
+        assert_ne!(report.first_like(of("a")), report.first_like(of("b")));
     }
 
     #[test]

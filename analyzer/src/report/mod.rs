@@ -547,12 +547,14 @@ impl Report {
         self.findings.iter().chain(&self.unjudged)
     }
 
-    /// The number of the first of a class, which carries the remedies; those after it refer to it. Groups are numbered
-    /// first, then what could not be judged.
+    /// The number of the first finding of its class with its remedies, which carries them; those after it refer to it.
+    /// Groups are numbered first, then what could not be judged.
     #[must_use]
-    pub fn first_of(&self, class: Class) -> Option<usize> {
-        let all = self.groups.iter().map(|g| g.class).chain(self.unjudged.iter().map(|f| f.class));
-        all.enumerate().find(|(_, other)| *other == class).map(|(n, _)| n + 1)
+    pub fn first_like(&self, finding: &Finding) -> Option<usize> {
+        let largest = |group: &FindingGroup| self.findings.get(*group.findings.first()?);
+        let all = self.groups.iter().map(largest).chain(self.unjudged.iter().map(Some));
+        let is_like = |other: &Finding| other.class == finding.class && other.remedies == finding.remedies;
+        all.enumerate().find(|(_, other)| other.is_some_and(is_like)).map(|(n, _)| n + 1)
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) async fn page<S: Samples + Results>(
     ];
     let proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
     let charts = curve::charts(&app.store, stretch, &uuid, &signals(stretch, &proofs), &proofs, &clock).await?;
+    let remedies = class.remedies(stretch.cause.map(|cause| cause.kind));
     show(&Evidence {
         frame: Frame::new(format!("{} on {}", class.title(), names.on_node(node, &uuid)), trail, false),
         class: class.name(),
@@ -126,8 +127,8 @@ pub(super) async fn page<S: Samples + Results>(
         charts,
         api: format!("gpu={}&class={}&{}", escaped(&uuid), class.name(), around.hours_query()),
         missing: missing(stretch.parts.iter().copied()),
-        remedies: class.info().remedies,
-        commands: filled(class.info().remedies, &about(stretch, node, &uuid)),
+        remedies,
+        commands: filled(remedies, &about(stretch, node, &uuid)),
     })
 }
 

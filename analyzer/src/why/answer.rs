@@ -167,7 +167,7 @@ fn gpu_answer(
         index: indices.get(&first.gpu).cloned(),
         node: first.node.clone(),
         model: first.model.clone(),
-        remedies: loss.map_or(&[], |i| i.class.info().remedies),
+        remedies: loss.map_or(&[], |i| i.class.remedies(i.cause.as_ref().map(|cause| cause.kind))),
         commands: Vec::new(),
         classes: sorted.into_iter().map(|i| class_answer(i, whole, indices)).collect(),
         advisories,
@@ -204,6 +204,12 @@ fn class_answer(interval: &Interval, whole: i64, indices: &BTreeMap<String, Stri
 }
 
 impl ClassAnswer {
+    /// What to do about it; nothing is known of what is unexplained.
+    pub(super) fn remedies(&self) -> &'static [Remedy] {
+        let cause = self.cause.as_ref().map(|cause| cause.kind);
+        if self.class == Class::Unexplained { &[] } else { self.class.remedies(cause) }
+    }
+
     /// The port, mount or disk that has the cause.
     pub(super) fn which(&self) -> Option<&str> {
         self.cause.as_ref()?.which.as_deref()

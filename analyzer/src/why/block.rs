@@ -2,7 +2,6 @@
 
 use super::answer::{AdvisoryAnswer, ClassAnswer, GpuAnswer};
 use crate::report::filled;
-use goodput_verdict::{Class, Remedy};
 
 /// The loss of one job on one node by one cause.
 pub(super) struct Loss<'a> {
@@ -11,14 +10,13 @@ pub(super) struct Loss<'a> {
     pub(super) gpus: Vec<&'a GpuAnswer>,
     /// The sum over the GPUs, in GPUs.
     pub(super) share: f64,
-    pub(super) remedies: &'static [Remedy],
 }
 
 impl Loss<'_> {
     /// The remedies' commands, about the GPU that lost most or the one that it waited for.
     pub(super) fn commands(&self) -> Vec<Option<String>> {
         let (gpu, class) = self.greatest;
-        filled(self.remedies, &gpu.about_loss(Some(class)))
+        filled(class.remedies(), &gpu.about_loss(Some(class)))
     }
 
     fn is_of(&self, gpu: &GpuAnswer, class: &ClassAnswer) -> bool {
@@ -40,12 +38,7 @@ pub(super) fn losses<'a>(gpus: &[&'a GpuAnswer], is_damaged: &dyn Fn(&str) -> bo
                     loss.greatest = (gpu, class);
                 }
             }
-            None => all.push(Loss {
-                greatest: (gpu, class),
-                gpus: vec![gpu],
-                share: class.share,
-                remedies: if class.class == Class::Unexplained { &[] } else { class.class.info().remedies },
-            }),
+            None => all.push(Loss { greatest: (gpu, class), gpus: vec![gpu], share: class.share }),
         }
     }
     all.iter_mut().for_each(|loss| in_order(&mut loss.gpus));

@@ -199,7 +199,7 @@ impl Loss<'_> {
             let missing = format!("not judged for lack of {}", class.missing.join(", "));
             wrapped(text, "           ", "           ", &missing, form.width);
         }
-        write_remedies(text, self.remedies, &self.commands(), form.width);
+        write_remedies(text, class.remedies(), &self.commands(), form.width);
     }
 }
 

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Class;
+use crate::class::by_cause;
+use crate::{Class, Remedy};
 
 /// Why the time is of its class, where the class has several causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +18,7 @@ pub struct Cause {
 }
 
 macro_rules! causes {
-    ($($variant:ident of $class:ident $name:literal $meaning:literal,)*) => {
+    ($($variant:ident of $class:ident $name:literal $meaning:literal does $remedies:ident,)*) => {
         /// What made a network or a file system slow.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
@@ -46,26 +47,55 @@ macro_rules! causes {
             pub const fn meaning(self) -> &'static str {
                 match self { $(CauseKind::$variant => $meaning),* }
             }
+
+            /// What to do about it, most promising first.
+            #[must_use]
+            pub const fn remedies(self) -> &'static [Remedy] {
+                match self { $(CauseKind::$variant => by_cause::$remedies),* }
+            }
         }
     };
 }
 
 causes! {
-    NvlinkDown of NetworkSlow "nvlink_down" "NVLinks of a GPU are down, and the exchange goes over PCIe.",
-    Link of NetworkSlow "link" "A port is down, or runs below the line rate of its peers.",
-    RdmaUnused of NetworkSlow "rdma_unused" "The exchange goes over TCP while the RDMA ports are idle.",
-    RailUnused of NetworkSlow "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle.",
-    Errors of NetworkSlow "errors" "A port loses packets: it times out, sends again, or its link comes and goes.",
-    Congested of NetworkSlow "congested" "Switches hold the exchange back: they ask an interface to pause, or mark packets.",
-    Saturated of NetworkSlow "saturated" "A port carries nearly its line rate: the exchange is as large as the network can take.",
-    Hang of CollectiveWait "hang" "All ranks wait, and nothing is exchanged: one never came, or is in another collective.",
-    NotAnswering of DataloaderStorage "not_answering" "The server of a network file system did not answer, and requests were sent again.",
-    SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do.",
-    SlowDisk of DataloaderStorage "slow_disk" "Reads of a disk take longer than they did.",
-    Metadata of DataloaderStorage "metadata" "The job waits for lookups on a network file system, not for data.",
-    SmallReads of DataloaderStorage "small_reads" "Reads are small, and each waits for a seek or a round trip of its own.",
-    NetworkMount of Checkpoint "network_mount" "The state is saved to a network file system.",
-    IoLimit of IoLimited "io_limit" "The cgroup of the job, or one above it, limits what it reads or writes.",
+    NvlinkDown of NetworkSlow "nvlink_down" "NVLinks of a GPU are down, and the exchange goes over PCIe."
+        does NVLINK_DOWN,
+    Link of NetworkSlow "link" "A port is down, or runs below the line rate of its peers."
+        does LINK,
+    RdmaUnused of NetworkSlow "rdma_unused" "The exchange goes over TCP while the RDMA ports are idle."
+        does RDMA_UNUSED,
+    RailUnused of NetworkSlow "rail_unused" "Some of the node's RDMA ports carry the exchange, and the others are idle."
+        does RAIL_UNUSED,
+    Errors of NetworkSlow "errors" "A port loses packets: it times out, sends again, or its link comes and goes."
+        does ERRORS,
+    Congested of NetworkSlow "congested" "Switches hold the exchange back: they ask an interface to pause, or mark packets."
+        does CONGESTED,
+    Saturated of NetworkSlow "saturated" "A port carries nearly its line rate: the exchange is as large as the network can take."
+        does SATURATED,
+    Hang of CollectiveWait "hang" "All ranks wait, and nothing is exchanged: one never came, or is in another collective."
+        does HANG,
+    NotAnswering of DataloaderStorage "not_answering" "The server of a network file system did not answer, and requests were sent again."
+        does NOT_ANSWERING,
+    SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do."
+        does SLOW_MOUNT,
+    SlowDisk of DataloaderStorage "slow_disk" "Reads of a disk take longer than they did."
+        does SLOW_DISK,
+    Metadata of DataloaderStorage "metadata" "The job waits for lookups on a network file system, not for data."
+        does METADATA,
+    SmallReads of DataloaderStorage "small_reads" "Reads are small, and each waits for a seek or a round trip of its own."
+        does SMALL_READS,
+    NetworkMount of Checkpoint "network_mount" "The state is saved to a network file system."
+        does NETWORK_MOUNT,
+    IoLimit of IoLimited "io_limit" "The cgroup of the job, or one above it, limits what it reads or writes."
+        does IO_LIMIT,
+}
+
+impl Class {
+    /// What to do about time of the class: what is done about the cause, where one is known.
+    #[must_use]
+    pub fn remedies(self, cause: Option<CauseKind>) -> &'static [Remedy] {
+        cause.map_or(self.info().remedies, CauseKind::remedies)
+    }
 }
 
 #[cfg(test)]

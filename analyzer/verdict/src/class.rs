@@ -3,6 +3,7 @@
 //! A row is all that is said of a class: reports, pages and dashboards read it, and the tests of this crate hold the
 //! tables of README and `docs/` to it. When a rule books time on the class is `goodput-rules`' to say.
 
+pub(crate) mod by_cause;
 mod capacity;
 mod colour;
 mod comms;

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use goodput_verdict::{Class, Gain};
+use goodput_verdict::{CauseKind, Class, Gain};
 
 /// Classes that no rule books time on, which have no section of their own.
 const WITHOUT_RULE: [Class; 4] = [Class::Productive, Class::NoData, Class::Unallocated, Class::Unexplained];
@@ -64,7 +64,20 @@ fn the_page_on_reports_lists_every_gain() {
     hold("docs/use/report.md", |text| with_rows(text, "| class | gain | grade | source |", &rows));
 }
 
-/// A section begins with the class's name and its meaning; what the rule looks at follows.
+/// What is done about each cause, as rows of a table.
+fn remedies() -> Vec<String> {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let rows = |cause: &'static CauseKind| {
+        let (name, class) = (cause.name(), cause.class().name());
+        cause.remedies().iter().map(move |remedy| {
+            let command = remedy.command.map(|command| format!("`{}`", cell(command))).unwrap_or_default();
+            format!("| `{name}` of `{class}` | {} | {command} | {} |", cell(remedy.action), cell(remedy.who))
+        })
+    };
+    CauseKind::ALL.iter().flat_map(rows).collect()
+}
+
+/// A section begins with the class's name and its meaning; what the rule looks at follows. One table has the remedies of causes.
 #[test]
 fn the_page_on_rules_has_a_section_of_every_class_and_of_no_other() {
     hold("docs/reference/rules.md", |text| {
@@ -81,7 +94,7 @@ fn the_page_on_rules_has_a_section_of_every_class_and_of_no_other() {
             assert!(!told.contains("\n## "), "docs/reference/rules.md does not say what {name} means");
             text = format!("{before}{head}{}\n\n**Means**{section}", class.info().meaning);
         }
-        text
+        with_rows(&text, "| cause | what to do | command | who |", &remedies())
     });
 }
 

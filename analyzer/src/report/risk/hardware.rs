@@ -65,37 +65,11 @@ pub(super) fn remedies(fault: Fault) -> &'static [Remedy] {
     }
 }
 
-pub(super) const DRAIN: Remedy = Remedy {
-    action: "Give the node no more jobs, and let those that run save and end.",
-    command: Some("kubectl cordon NODE   # with Slurm: scontrol update nodename=NODE state=drain reason=gpu"),
-    restarts: "nothing; jobs that are moved restart from their last checkpoint",
-    who: "the administrator of the cluster",
-    risk: "the node's other GPUs are out of use too",
-    source: DEBUG,
-};
-
-pub(super) const RESET_GPU: Remedy = Remedy {
-    action: "Reset the GPU when no process uses it; all GPUs that share an NVLink fabric without NVSwitch are reset together.",
-    command: Some("nvidia-smi --gpu-reset -i GPU"),
-    restarts: "the GPU",
-    who: "root",
-    risk: "fails while a process or a monitoring service has the GPU open",
-    source: MEMORY,
-};
-
 const LOOK: Remedy = Remedy {
     action: "See what the board says of its memory.",
     command: Some("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i GPU"),
     who: "any user on the node",
     source: MEMORY,
-    ..Remedy::LIVE
-};
-
-pub(super) const DIAGNOSE: Remedy = Remedy {
-    action: "Test the drained GPU before it is used again; one that fails is for the vendor.",
-    command: Some("dcgmi diag -r 3"),
-    risk: "loads the GPUs fully for some minutes",
-    source: DEBUG,
     ..Remedy::LIVE
 };
 
@@ -107,10 +81,10 @@ const RETURN: Remedy = Remedy {
     ..Remedy::LIVE
 };
 
-const RESET: &[Remedy] = &[DRAIN, RESET_GPU, LOOK];
-const EXCHANGE: &[Remedy] = &[DRAIN, LOOK, RETURN];
-const WATCH: &[Remedy] = &[LOOK, DIAGNOSE];
-const UNCORRECTED: &[Remedy] = &[DRAIN, LOOK, RESET_GPU, DIAGNOSE];
+const RESET: &[Remedy] = &[Remedy::DRAIN, Remedy::RESET_GPU, LOOK];
+const EXCHANGE: &[Remedy] = &[Remedy::DRAIN, LOOK, RETURN];
+const WATCH: &[Remedy] = &[LOOK, Remedy::DIAGNOSE];
+const UNCORRECTED: &[Remedy] = &[Remedy::DRAIN, LOOK, Remedy::RESET_GPU, Remedy::DIAGNOSE];
 
 const XID: &[Remedy] = &[
     Remedy {
@@ -119,8 +93,8 @@ const XID: &[Remedy] = &[
         source: "NVIDIA XID Errors, catalog",
         ..Remedy::LIVE
     },
-    DRAIN,
-    DIAGNOSE,
+    Remedy::DRAIN,
+    Remedy::DIAGNOSE,
 ];
 
 const PCIE: &[Remedy] = &[
@@ -150,6 +124,6 @@ const NVLINK: &[Remedy] = &[
         source: "nvidia-smi documentation, nvlink",
         ..Remedy::LIVE
     },
-    DRAIN,
-    DIAGNOSE,
+    Remedy::DRAIN,
+    Remedy::DIAGNOSE,
 ];

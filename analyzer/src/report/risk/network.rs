@@ -1,12 +1,8 @@
 //! RDMA ports, NVSwitches and NVLinks that may fail: what it means and what to do.
 
-use goodput_verdict::{Fault, Remedy};
-
-use super::hardware::{DIAGNOSE, DRAIN, RESET_GPU};
+use goodput_verdict::{CauseKind, Fault, Remedy};
 
 const FABRIC: &str = "NVIDIA Fabric Manager User Guide";
-const PORTS: &str = "NVIDIA MFT documentation, mlxlink";
-const RDMA: &str = "rdma-link(8), ibstat(8)";
 const COUNTERS: &str = "NVIDIA, Understanding mlx5 Linux Counters";
 
 /// Of no other fault.
@@ -34,43 +30,13 @@ pub(super) fn meaning(fault: Fault) -> &'static str {
 /// Of no other fault.
 pub(super) fn remedies(fault: Fault) -> &'static [Remedy] {
     match fault {
-        Fault::NvlinkDown => NVLINK,
+        Fault::NvlinkDown => CauseKind::NvlinkDown.remedies(),
         Fault::NvswitchSxid => SWITCH,
-        Fault::RdmaPortDown | Fault::RdmaPortSlow => PORT,
+        Fault::RdmaPortDown | Fault::RdmaPortSlow => CauseKind::Link.remedies(),
         Fault::RdmaTransport => TRANSPORT,
         _ => LINK,
     }
 }
-
-const LOOK: Remedy = Remedy {
-    action: "See why the link is as it is, its errors, and the transceiver.",
-    command: Some("mlxlink -d DEVICE -m -c   # or: rdma link show; ibstat"),
-    who: "root",
-    source: PORTS,
-    ..Remedy::LIVE
-};
-
-const OTHER_END: Remedy = Remedy {
-    action: "Look at the port of the switch at the other end. Reseat the cable, then exchange cable and transceiver, then the card.",
-    command: None,
-    restarts: "nothing; connections over the port end while it is away",
-    who: "a technician with access to the machine, and who runs the switches",
-    risk: "jobs that use the port may end",
-    source: RDMA,
-};
-
-const NVLINK: &[Remedy] = &[
-    Remedy {
-        action: "See which links are down, and whether the fabric manager runs on systems with NVSwitches.",
-        command: Some("nvidia-smi nvlink -s -i GPU; systemctl status nvidia-fabricmanager"),
-        who: "any user on the node",
-        source: FABRIC,
-        ..Remedy::LIVE
-    },
-    DRAIN,
-    RESET_GPU,
-    DIAGNOSE,
-];
 
 const SWITCH: &[Remedy] = &[
     Remedy {
@@ -80,7 +46,7 @@ const SWITCH: &[Remedy] = &[
         source: FABRIC,
         ..Remedy::LIVE
     },
-    DRAIN,
+    Remedy::DRAIN,
     Remedy {
         action: "After a fatal error, reset all GPUs and NVSwitches of the drained node together.",
         command: Some("nvidia-smi --gpu-reset"),
@@ -91,11 +57,10 @@ const SWITCH: &[Remedy] = &[
     },
 ];
 
-const PORT: &[Remedy] = &[LOOK, DRAIN, OTHER_END];
-const LINK: &[Remedy] = &[LOOK, OTHER_END];
+const LINK: &[Remedy] = &[Remedy::LOOK_AT_PORT, Remedy::OTHER_END];
 
 const TRANSPORT: &[Remedy] = &[
-    LOOK,
+    Remedy::LOOK_AT_PORT,
     Remedy {
         action: "See whether one port has them or many: one is its cable or card; many are a peer that ended, or the fabric. On RoCE, \
                  flow control or ECN has to be set on the priority of the job, at cards and switches alike.",
@@ -104,5 +69,5 @@ const TRANSPORT: &[Remedy] = &[
         source: COUNTERS,
         ..Remedy::LIVE
     },
-    OTHER_END,
+    Remedy::OTHER_END,
 ];

@@ -90,6 +90,8 @@ fn the_port_that_was_waited_for_is_named_with_its_cause() {
     for part in [
         "\n  cause link: A port is down, or runs below the line rate of its peers.\n",
         "; caused by port mlx5_4/1 of n2\n",
+        "what to do\n    1. See why the link is as it is",
+        "\n         mlxlink -d mlx5_4 -m -c\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }

@@ -26,16 +26,6 @@ pub(super) const COLLECTIVE_WAIT: ClassInfo = ClassInfo {
             source: "py-spy documentation",
         },
         Remedy {
-            action: "hang: let the job end by itself. PyTorch's flight recorder says which rank is in which collective; a shorter \
-                     timeout of the process group costs less of each hang.",
-            command: Some(
-                "torchfrtrace --prefix rank_ /tmp/trace   # where the job keeps a trace buffer and dumps it on timeout",
-            ),
-            risk: "none known",
-            source: "PyTorch documentation, torch.distributed, Flight Recorder",
-            ..Remedy::BY_OWNER
-        },
-        Remedy {
             action: "If no rank is late, the exchange itself is long: let it overlap with the backward pass in larger \
                      buckets, or exchange less often.",
             command: Some("DistributedDataParallel(..., bucket_cap_mb=100, gradient_as_bucket_view=True)"),
@@ -98,43 +88,11 @@ pub(super) const NETWORK_SLOW: ClassInfo = ClassInfo {
     key: "8",
     check: "The port has the line rate and the errors of its peers, and collective_wait has what network_slow had.",
     gain: None,
-    remedies: &[
-        Remedy {
-            action: "link, errors: clean or exchange the cable and the transceiver of the port that is named, and look at the \
-                     switch port at its other end. On RoCE the MTU has to be the same on the whole path, and the priority of \
-                     the job lossless or marked (PFC or ECN) at the NIC and at the switch. A longer NCCL_IB_TIMEOUT only keeps \
-                     a job alive.",
-            command: Some("mlxlink -d DEVICE -m -c   # optics and error counters; ibstat DEVICE: state and rate"),
-            restarts: "the jobs whose traffic takes the port",
-            who: "an administrator",
-            risk: "the node has one rail less while the cable is out",
-            source: "NVIDIA MFT documentation, mlxlink; docs/reference/rules.md, network_slow",
-        },
-        Remedy {
-            action: "rdma_unused: NCCL's log says NET/Socket where it should say NET/IB. Give the container the devices under \
-                     /dev/infiniband and an unlimited memlock, or the plug-in of the provider; check NCCL_IB_HCA and, on RoCE, \
-                     NCCL_IB_GID_INDEX.",
-            command: Some("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...   # look for NET/IB"),
-            restarts: "the job",
-            who: "the job's owner",
-            risk: "none known",
-            source: "NCCL documentation, environment variables",
-        },
-        Remedy {
-            action: "rail_unused: let the job use every port. NCCL_IB_HCA may be left from another machine.",
-            command: Some("env | grep NCCL_   # in the job; NCCL_DEBUG=INFO lists the ports that it uses"),
-            restarts: "the job",
-            who: "the job's owner",
-            risk: "none known",
-            source: "NCCL documentation, NCCL_IB_HCA",
-        },
-        Remedy {
-            action: "congested: place the job on fewer leaf switches, or spread its connections over more paths.",
-            command: Some("NCCL_IB_QPS_PER_CONNECTION=4   # needs a switch whose hash takes in the queue pair"),
-            restarts: "the job",
-            who: "the job's owner",
-            risk: "more queue pairs take memory of the NIC",
-            source: "NCCL documentation, NCCL_IB_QPS_PER_CONNECTION; Gangidi et al., SIGCOMM 2024",
-        },
-    ],
+    remedies: &[Remedy {
+        action: "Compare rate, state and errors of the ports of this node with those of the run's other nodes.",
+        command: Some("rdma link show; rdma statistic show"),
+        who: "any user on the node",
+        source: "rdma-link(8), rdma-statistic(8)",
+        ..Remedy::LIVE
+    }],
 };

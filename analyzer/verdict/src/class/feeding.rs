@@ -80,16 +80,6 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
             ..Remedy::LIVE
         },
         Remedy {
-            action: "slow_mount, metadata: see what takes the time of the mount that is named. Where its requests wait at this \
-                     node (avg queue), mount it with more connections (nconnect). Where they wait for the server (avg RTT), \
-                     look there.",
-            command: Some("nfsiostat 5 3 MOUNTPOINT"),
-            who: "any user on the node",
-            restarts: "nothing; a mount with other options restarts what uses it",
-            source: "nfsiostat(8), nfs(5)",
-            ..Remedy::LIVE
-        },
-        Remedy {
             action: "Stage the data set on the node's own disk before training, or pack small files into large ones that \
                  are read in sequence.",
             risk: "staging takes disk space and time at the start of the job",

@@ -1,6 +1,6 @@
 //! Time in which a GPU waited because its job was at a limit that was set on it: of the group of feeding.
 
-use super::{ClassInfo, Group, Remedy};
+use super::{ClassInfo, Group, Remedy, by_cause};
 
 pub(super) const IO_LIMITED: ClassInfo = ClassInfo {
     name: "io_limited",
@@ -13,22 +13,7 @@ pub(super) const IO_LIMITED: ClassInfo = ClassInfo {
     key: "9",
     check: "The job reads or writes more than the limit let it, and gpu_busy rises.",
     gain: None,
-    remedies: &[
-        Remedy {
-            action: "Raise the limit, or take it away, where it is not meant: io.max of the job's cgroup and of those above it. \
-                     The one who set it may have others to protect.",
-            command: Some("grep -H . CGROUP/io.max   # systemctl set-property --runtime UNIT IOReadBandwidthMax="),
-            risk: "others that use the same disk may wait longer",
-            source: "Linux kernel documentation, admin-guide/cgroup-v2, IO interface files; systemd.resource-control(5)",
-            ..Remedy::LIVE
-        },
-        Remedy {
-            action: "Read less in each step: smaller or compressed samples, or a copy of the data set that another disk has.",
-            risk: "compressed samples take CPU time to unpack",
-            source: "PyTorch documentation, torch.utils.data",
-            ..Remedy::BY_OWNER
-        },
-    ],
+    remedies: by_cause::IO_LIMIT,
 };
 
 pub(super) const CPU_THROTTLED: ClassInfo = ClassInfo {

@@ -2,6 +2,14 @@
 
 use super::{ClassInfo, Group, Remedy};
 
+pub(super) const ASYNC_SAVE: Remedy = Remedy {
+    action: "Save asynchronously: the job goes on from a copy in host memory while that is written.",
+    command: Some("torch.distributed.checkpoint.async_save(...)"),
+    risk: "the copy takes host memory of the size of the state",
+    source: "PyTorch documentation, torch.distributed.checkpoint",
+    ..Remedy::BY_OWNER
+};
+
 pub(super) const CHECKPOINT: ClassInfo = ClassInfo {
     name: "checkpoint",
     title: "Saving checkpoints",
@@ -14,13 +22,7 @@ pub(super) const CHECKPOINT: ClassInfo = ClassInfo {
     check: "The GPU works while the job writes; saves cost less of each hour.",
     gain: None,
     remedies: &[
-        Remedy {
-            action: "Save asynchronously: the job goes on from a copy in host memory while that is written.",
-            command: Some("torch.distributed.checkpoint.async_save(...)"),
-            risk: "the copy takes host memory of the size of the state",
-            source: "PyTorch documentation, torch.distributed.checkpoint",
-            ..Remedy::BY_OWNER
-        },
+        ASYNC_SAVE,
         Remedy {
             action: "Save as often as failures warrant: the root of twice the time of a save times the mean time between \
                  failures.",

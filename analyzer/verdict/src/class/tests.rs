@@ -7,6 +7,7 @@ use serde::de::value::{Error, StrDeserializer};
 
 use super::colour::{ink, linear, luminance};
 use super::*;
+use crate::CauseKind;
 
 #[test]
 fn names_are_those_that_are_stored_and_each_is_there_once() {
@@ -123,18 +124,32 @@ fn a_colour_stands_out_from_its_page_and_its_key_from_the_colour() {
 
 #[test]
 fn every_loss_has_a_remedy_and_none_that_is_known_to_be_wrong() {
-    for class in Class::ALL.iter().filter(|class| **class != Class::Productive) {
-        assert!(!class.info().remedies.is_empty(), "{}", class.name());
-        for remedy in class.info().remedies {
+    let of_class = Class::ALL.iter().map(|class| (*class, class.name(), class.info().remedies));
+    let of_cause = CauseKind::ALL.iter().map(|cause| (cause.class(), cause.name(), cause.remedies()));
+    for (class, name, remedies) in of_class.filter(|(class, ..)| *class != Class::Productive).chain(of_cause) {
+        assert!(!remedies.is_empty(), "{name}");
+        for remedy in remedies {
             let text = format!("{remedy:?}").to_lowercase();
             for wrong in ["device:mem_limit", "noop", "-ac ", "reboot", "single-numa-node"] {
-                assert!(!text.contains(wrong), "{}: {wrong}", class.name());
+                assert!(!text.contains(wrong), "{name}: {wrong}");
             }
-            // These settings repair the exchange between GPUs, and no other loss.
-            for of_network in ["nccl_", "memlock"].iter().filter(|_| *class != Class::NetworkSlow) {
-                assert!(!text.contains(of_network), "{}: {of_network}", class.name());
+            // These settings repair the exchange between GPUs, and no other loss; a hang is no slow exchange.
+            for of_network in ["nccl_", "memlock"].iter().filter(|_| class != Class::NetworkSlow) {
+                assert!(!text.contains(of_network), "{name}: {of_network}");
             }
         }
+    }
+}
+
+#[test]
+fn a_cause_has_remedies_of_its_own_and_a_class_has_those_of_no_cause() {
+    for cause in CauseKind::ALL {
+        let (class, own) = (cause.class(), cause.remedies());
+        assert_eq!((class.remedies(Some(*cause)), class.remedies(None)), (own, class.info().remedies));
+        // A limit is the only cause of its class.
+        assert_eq!(own == class.info().remedies, class == Class::IoLimited, "{}", cause.name());
+        let others = CauseKind::ALL.iter().filter(|other| *other != cause);
+        assert!(others.clone().all(|other| other.remedies() != own), "{} has those of another", cause.name());
     }
 }
 
