@@ -1,4 +1,5 @@
-//! Ports, interfaces and network storage of the machine: those of the collectors' fixtures, with counters that grow.
+//! Ports, interfaces and network storage of the machine: those of the collectors' fixtures, with counters that grow. Limits on the
+//! I/O of its jobs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -30,6 +31,7 @@ impl Links {
                 counting.extend(write(folder, path, content)?);
             }
         }
+        limit(folder)?;
         Ok(Links { counting, steps: 0 })
     }
 
@@ -46,6 +48,19 @@ impl Links {
         }
         Ok(())
     }
+}
+
+/// Every job is in a cgroup with a limit of each kind on the disk.
+fn limit(folder: &Path) -> Result<()> {
+    for group in fs::read_dir(folder.join("cgroup"))? {
+        let group = group?.path();
+        if group.is_dir() {
+            fs::write(group.join("io.max"), "259:0 rbps=2000000000 wbps=1000000000 riops=20000 wiops=10000\n")?;
+        }
+    }
+    let disk = folder.join("sys/dev/block/259:0");
+    fs::create_dir_all(&disk)?;
+    Ok(fs::write(disk.join("uevent"), "MAJOR=259\nMINOR=0\nDEVNAME=nvme0n1\nDEVTYPE=disk\n")?)
 }
 
 /// A file that the machine has already stays its own. What counts is returned.
