@@ -54,6 +54,8 @@ CREATE TABLE advisories (
     evidence   TEXT COLLATE "C" NOT NULL, -- JSON array of {signal, value, unit, threshold}
     run        TEXT COLLATE "C",
     cluster    TEXT COLLATE "C",
+    cause      TEXT COLLATE "C", -- of a network: what its ports show
+    which      TEXT COLLATE "C", -- port of node that shows it
     checksum   BIGINT
 ) PARTITION BY RANGE (start_ms);
 

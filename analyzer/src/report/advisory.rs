@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Proof;
 use super::fill::{About, filled};
 use super::risk::{Stretch, stretches};
+use super::{Proof, text};
 
 mod remedies;
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Advice, Advisory, Class, Remedy};
+use goodput_verdict::{Advice, Advisory, Cause, Class, Remedy};
 
 /// One advice about the GPUs of one run; where no holder is known, of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -22,6 +22,8 @@ pub struct AdvisoryRow {
     pub advice: Advice,
     /// One sentence of what it means.
     pub meaning: &'static str,
+    /// Of a network what its ports show, and the port of the node that shows it; null of other advice.
+    pub cause: Option<Cause>,
     /// Which run held the GPUs; null where unknown.
     pub owner: Option<String>,
     /// Where, in order of node and UUID.
@@ -95,13 +97,27 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
         Advice::KvFull => {
             "The server's KV cache was full: requests waited for room in it, or lost their place and were computed again."
         }
+        Advice::NetworkConstant => {
+            "Ports of the run showed a fault nearly all the time. There is no sound time to compare with, so that the time lost \
+             to it is not known and not charged."
+        }
+        Advice::NetworkEvidence => {
+            "Ports of the run showed a fault. Its GPUs waited little for the exchange, or nothing tells how long they waited \
+             for it, so that no time is charged."
+        }
+        Advice::ExchangeTooLarge => {
+            "The run's GPUs waited in collectives for a fifth of the time or more, on one node. On more nodes the same exchange \
+             takes longer."
+        }
     }
 }
 
-/// What to do: the same as about time that is charged to it, where there is such a class.
+/// What to do: the same as about time that is charged to it, where there is such a class or a cause.
 #[must_use]
-pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
+pub fn advice_remedies(advice: Advice, cause: Option<&Cause>) -> &'static [Remedy] {
     match advice {
+        Advice::NetworkConstant | Advice::NetworkEvidence => Class::NetworkSlow.remedies(cause.map(|cause| cause.kind)),
+        Advice::ExchangeTooLarge => remedies::EXCHANGE_TOO_LARGE,
         Advice::CrossNuma => Class::CrossNuma.info().remedies,
         Advice::ClockLocked => Class::ClockLocked.info().remedies,
         Advice::PowerCapped => &[],
@@ -116,16 +132,17 @@ pub fn advice_remedies(advice: Advice) -> &'static [Remedy] {
     }
 }
 
-/// What belongs to one row: an advice, its cluster and run; where no run is known, the node.
-type Key<'a> = (Advice, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+/// What belongs to one row: an advice and its cause, its cluster and run; where no run is known, or one port is named, the node.
+type Key<'a> = (Advice, Option<&'a Cause>, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 /// One row per advice and run, the one that lasted longest first.
 pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
     let mut groups: BTreeMap<Key<'_>, Vec<&Advisory>> = BTreeMap::new();
     for a in advisories {
-        let node = a.owner.is_none().then_some(a.node.as_str());
+        let is_of_node = a.owner.is_none() || a.cause.as_ref().is_some_and(|cause| cause.which.is_some());
+        let node = is_of_node.then_some(a.node.as_str());
         let run = a.run.as_deref().or(a.owner.as_deref());
-        groups.entry((a.advice, a.cluster.as_deref(), run, node)).or_default().push(a);
+        groups.entry((a.advice, a.cause.as_ref(), a.cluster.as_deref(), run, node)).or_default().push(a);
     }
     let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|(key, group)| row(key, group)).collect();
     let lasted = |row: &AdvisoryRow| row.stretches.iter().map(|s| s.end_ms - s.start_ms).sum::<i64>();
@@ -133,7 +150,7 @@ pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
     rows
 }
 
-fn row((advice, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> AdvisoryRow {
+fn row((advice, cause, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> AdvisoryRow {
     group.sort_by_key(|a| (a.start_ms, a.end_ms));
     let place = |a: &&Advisory| AdvisedGpu { node: a.node.clone(), gpu: a.gpu.clone(), model: a.model.clone() };
     let mut places: Vec<AdvisedGpu> = group.iter().map(place).collect();
@@ -145,19 +162,22 @@ fn row((advice, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> Advisor
         node: place.map(|p| p.node.as_str()),
         gpu: place.map(|p| p.gpu.as_str()),
         owner: run,
+        port: cause.and_then(|cause| cause.which.as_deref()),
         ..About::default()
     };
+    let remedies = advice_remedies(advice, cause);
     AdvisoryRow {
-        commands: filled(advice_remedies(advice), &about),
+        commands: filled(remedies, &about),
         cluster: cluster.map(str::to_owned),
         advice,
         meaning: advice_meaning(advice),
+        cause: cause.cloned(),
         owner: run.map(str::to_owned),
         places,
         stretches: stretches(group.iter().map(|a| Stretch { start_ms: a.start_ms, end_ms: a.end_ms })),
         confidence: group.iter().map(|a| a.confidence * weight(a)).sum::<f64>() / whole,
         evidence: super::finding::evidence(group.iter().map(|a| (a.evidence.as_slice(), weight(a)))),
-        remedies: advice_remedies(advice),
+        remedies,
     }
 }
 
@@ -173,6 +193,15 @@ impl AdvisoryRow {
         self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
     }
 
+    /// What ports of a network show, to be read, with the port where one is named.
+    #[must_use]
+    pub fn shown_cause(&self) -> Option<String> {
+        let cause = self.cause.as_ref()?;
+        let node = self.places.first().map(|place| place.node.as_str());
+        let port = cause.which.as_deref().zip(node).map(|(which, node)| format!(" {}", text::port(node, Some(which))));
+        Some(text::cause(cause.kind) + &port.map(|port| format!("{port}.")).unwrap_or_default())
+    }
+
     /// When it began.
     #[must_use]
     pub fn first_ms(&self) -> TimeMs {
@@ -183,6 +212,7 @@ impl AdvisoryRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_verdict::CauseKind;
 
     #[test]
     fn ranks_of_a_run_are_one_row() {
@@ -194,6 +224,7 @@ mod tests {
             owner: Some(owner.to_owned()),
             run: run.map(str::to_owned),
             advice: Advice::LowOccupancy,
+            cause: None,
             start_ms: 0,
             end_ms: 60_000,
             confidence: 0.9,
@@ -205,5 +236,35 @@ mod tests {
         let rows = rows(&[advisory("GPU-1", "ml/llm-0", run), advisory("GPU-2", "ml/llm-1", run), before]);
         let told: Vec<(Option<&str>, usize)> = rows.iter().map(|r| (r.owner.as_deref(), r.places.len())).collect();
         assert_eq!(told, [(run, 2), (Some("ml/llm-0"), 1)]);
+    }
+
+    #[test]
+    fn a_port_is_named_with_what_is_done_about_it() {
+        let shows = |node: &str, kind, which: Option<&str>| Advisory {
+            owner: Some("ml/llm-0".to_owned()),
+            advice: Advice::NetworkConstant,
+            cause: Some(Cause { kind, which: which.map(str::to_owned) }),
+            ..goodput_testing::advisory(node, 1)
+        };
+        let [errors, tcp, link] = [CauseKind::Errors, CauseKind::RdmaUnused, CauseKind::Link];
+        let rows = rows(&[
+            shows("n1", errors, Some("mlx5_0/1")),
+            shows("n2", errors, Some("mlx5_0/1")),
+            shows("n1", tcp, None),
+            shows("n2", tcp, None),
+            shows("n1", link, Some("mlx5_3/1")),
+        ]);
+        let mut told: Vec<_> = rows.iter().map(|row| (row.shown_cause().unwrap(), row.places.len())).collect();
+        told.sort();
+        let expected = [
+            (format!("{} port mlx5_0/1 of n1.", text::cause(errors)), 1),
+            (format!("{} port mlx5_0/1 of n2.", text::cause(errors)), 1),
+            (format!("{} port mlx5_3/1 of n1.", text::cause(link)), 1),
+            (text::cause(tcp), 2),
+        ];
+        assert_eq!(told, expected);
+        let of_link = rows.iter().find(|row| row.cause.as_ref().unwrap().kind == link).unwrap();
+        assert_eq!(of_link.remedies, link.remedies());
+        assert_eq!(of_link.commands[0].as_deref(), Some("mlxlink -d mlx5_3 -m -c"));
     }
 }

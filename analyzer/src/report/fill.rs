@@ -243,7 +243,7 @@ mod tests {
         let all = classes
             .chain(causes)
             .chain(kinds.map(risk_remedies))
-            .chain(Advice::ALL.iter().map(|advice| advice_remedies(*advice)));
+            .chain(Advice::ALL.iter().map(|advice| advice_remedies(*advice, None)));
         let mut seen = 0;
         for remedies in all {
             for owner in ["slurm-4711", "ml/train-0", "ml/PyTorchJob/llm", "container-38f8447a46ed", "x.service"] {

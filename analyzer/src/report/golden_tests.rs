@@ -104,6 +104,7 @@ fn outlook() -> Outlook {
         owner: Some("team-vision/resnet-sweep-7".to_owned()),
         run: None,
         advice: Advice::CrossNuma,
+        cause: None,
         start_ms: THURSDAY + hour * HOUR,
         end_ms: THURSDAY + (hour + 1) * HOUR,
         confidence: 0.9,

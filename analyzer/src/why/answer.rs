@@ -62,6 +62,8 @@ pub struct AdvisoryAnswer {
     pub confidence: f64,
     /// Who held the GPU, where known.
     pub owner: Option<String>,
+    /// Of a network what its ports show; null of other advice.
+    pub cause: Option<Cause>,
     /// The numbers behind it.
     pub evidence: Vec<Evidence>,
     /// What to do.
@@ -180,8 +182,9 @@ fn advisory_answer(advisory: &Advisory) -> AdvisoryAnswer {
         meaning: advice_meaning(advisory.advice),
         confidence: advisory.confidence,
         owner: advisory.owner.clone(),
+        cause: advisory.cause.clone(),
         evidence: advisory.evidence.clone(),
-        remedies: advice_remedies(advisory.advice),
+        remedies: advice_remedies(advisory.advice, advisory.cause.as_ref()),
     }
 }
 

@@ -58,7 +58,8 @@ pub(super) fn advised(gpus: &[GpuAnswer]) -> Vec<Advised<'_>> {
     for (gpu, advisory) in gpus.iter().flat_map(|gpu| gpu.advisories.iter().map(move |advisory| (gpu, advisory))) {
         let is_alike = |other: &&mut Advised<'_>| {
             let (first, told) = other.first;
-            (&first.node, told.advice, &told.owner) == (&gpu.node, advisory.advice, &advisory.owner)
+            (&first.node, told.advice, &told.owner, &told.cause)
+                == (&gpu.node, advisory.advice, &advisory.owner, &advisory.cause)
         };
         match all.iter_mut().find(is_alike) {
             Some(advised) => advised.gpus.push(gpu),

@@ -205,12 +205,15 @@ impl Loss<'_> {
 
 impl Advised<'_> {
     fn write(&self, text: &mut String, form: Form) {
-        let (gpu, AdvisoryAnswer { advice, meaning, owner, evidence, remedies, confidence }) = self.first;
+        let (gpu, AdvisoryAnswer { advice, meaning, owner, cause: known, evidence, remedies, confidence }) = self.first;
         let holder = owner.as_deref().unwrap_or(UNKNOWN);
         let shown = format!("Advisory ({}): {holder} on {}", advice.name(), named(&self.gpus, true));
         text.push('\n');
         wrapped(text, "", "  ", &shown, form.width);
         wrapped(text, "  ", "  ", &format!("{meaning} Confidence {}.", sure(*confidence)), form.width);
+        if let Some(known) = known {
+            wrapped(text, "  ", "  ", &format!("cause {}", cause(known.kind)), form.width);
+        }
         write_evidence(text, evidence);
         let about = About { owner: owner.as_deref(), ..gpu.about() };
         write_remedies(text, remedies, &filled(remedies, &about), form.width);

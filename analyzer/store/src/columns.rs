@@ -118,7 +118,8 @@ columns! { INTERVALS: Interval in "intervals" ordered by
 }}
 
 columns! { ADVISORIES: Advisory in "advisories" ordered by
-    "node, gpu, start_ms, advice, owner NULLS FIRST, cluster NULLS FIRST, end_ms, run NULLS FIRST" {
+    "node, gpu, start_ms, advice, owner NULLS FIRST, cluster NULLS FIRST, end_ms, run NULLS FIRST, cause NULLS FIRST,
+    which NULLS FIRST" {
     node: [text("node", NODE)],
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
@@ -130,6 +131,10 @@ columns! { ADVISORIES: Advisory in "advisories" ordered by
     evidence: [text("evidence", EVIDENCE)],
     run: [text("run", RUN)],
     cluster: [text("cluster", CLUSTER)],
+    cause: [
+        text("cause", "of a network: [what its ports show](../reference/rules.md#network_slow); null of other advice"),
+        text("which", "RDMA port (`device/port`) or network interface of `node` that shows it; null where none is named"),
+    ],
 }}
 
 columns! { RISKS: Risk as (Risk {

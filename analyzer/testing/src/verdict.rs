@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{
-    Advice, Advisory, CheckEnd, Class, Damage, Drift, Evidence, Exhaustion, Fault, Forecast, HOUR_MS as HOUR, Interval,
-    Kind, Level, Measure, Memory, Outlook, Paired, PortUse, Prospect, Risk, Shape, Standing, TimeToLimit, Version,
+    Advice, Advisory, Cause, CauseKind, CheckEnd, Class, Damage, Drift, Evidence, Exhaustion, Fault, Forecast,
+    HOUR_MS as HOUR, Interval, Kind, Level, Measure, Memory, Outlook, Paired, PortUse, Prospect, Risk, Shape, Standing,
+    TimeToLimit, Version,
 };
 
 /// A verdict without further detail: all of this time of the GPU `GPU-a` on the node `n1`.
@@ -74,6 +75,7 @@ pub fn advisory(node: &str, hour: TimeMs) -> Advisory {
         owner,
         run,
         advice: Advice::CrossNuma,
+        cause: Some(Cause { kind: CauseKind::Errors, which: Some("mlx5_0/1".to_owned()) }),
         start_ms,
         end_ms,
         confidence,

@@ -4,7 +4,7 @@ use goodput_exposition::sample::TimeMs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Evidence;
+use crate::{Cause, Evidence};
 
 goodput_catalog::named! {
     /// What an advisory says.
@@ -33,6 +33,12 @@ goodput_catalog::named! {
         Queueing = "queueing",
         /// Requests wait for room in the KV cache of their server, or lose it.
         KvFull = "kv_full",
+        /// Ports of a run show a fault nearly all the time, so that nothing sound is there to compare with.
+        NetworkConstant = "network_constant",
+        /// Ports of a run show a fault, and its ranks wait little, or how long they wait for it is not known.
+        NetworkEvidence = "network_evidence",
+        /// The ranks of a run on one node wait long in collectives.
+        ExchangeTooLarge = "exchange_too_large",
     }
 }
 
@@ -54,6 +60,9 @@ pub struct Advisory {
     pub run: Option<String>,
     /// What is advised.
     pub advice: Advice,
+    /// Of a network the fault, and the port of `node` that has it; null of other advice, and in verdicts of earlier releases.
+    #[serde(default)]
+    pub cause: Option<Cause>,
     /// Start of the first cell, Unix milliseconds, UTC.
     pub start_ms: TimeMs,
     /// End of the last cell, Unix milliseconds, UTC.

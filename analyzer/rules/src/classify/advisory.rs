@@ -4,7 +4,7 @@ use super::cell::{Part, State, owned};
 use super::held::Held;
 use super::intervals::{Entry, Grounds};
 use super::{
-    Advice, Cell, Class, Thresholds, clock_locked, cross_numa, low_occupancy, memory_bound, oversized_gpu,
+    Advice, Cause, Cell, Class, Thresholds, clock_locked, cross_numa, low_occupancy, memory_bound, oversized_gpu,
     power_throttle, server_queue, small_batch, tensor_unused,
 };
 
@@ -34,7 +34,7 @@ pub(super) static ADVISERS: &[Adviser] = &[
 ];
 
 /// What must agree for the advice of two neighbouring cells to be one advisory.
-pub(super) type Key = (Advice, Option<String>);
+pub(super) type Key = (Advice, Option<String>, Option<Cause>);
 
 /// What is advised in a cell, by owner, weighted with the owner's known milliseconds.
 pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: &Thresholds) -> Vec<Entry<Key>> {
@@ -50,7 +50,7 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
             let grounds = (adviser.judge)(&cell, t);
             let grounds = grounds.filter(|_| !own().any(|(part, _)| adviser.charged_as.contains(&part.class)));
             advised.extend(grounds.map(|grounds| Entry {
-                key: (adviser.advice, owner.map(str::to_owned)),
+                key: (adviser.advice, owner.map(str::to_owned), None),
                 grounds,
                 ms,
                 energy: None,

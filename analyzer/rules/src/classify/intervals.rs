@@ -112,7 +112,7 @@ impl Builder<Key> {
 impl Builder<advisory::Key> {
     /// The advisories, in order of time.
     pub(super) fn advisories(self, node: &Node, gpu: &GpuFrame) -> Vec<Advisory> {
-        let advisory = |((advice, owner), open): (advisory::Key, Open)| Advisory {
+        let advisory = |((advice, owner, cause), open): (advisory::Key, Open)| Advisory {
             gpu: gpu.uuid.clone(),
             cluster: named(&node.cluster),
             node: node.node.clone(),
@@ -120,13 +120,15 @@ impl Builder<advisory::Key> {
             run: owner.as_deref().map(|owner| node.runs.name(owner).to_owned()),
             owner,
             advice,
+            cause,
             start_ms: open.span.start,
             end_ms: open.span.end,
             confidence: open.confidence / open.ms as f64,
             evidence: open.evidence(),
         };
         let mut advisories: Vec<Advisory> = self.all().map(advisory).collect();
-        advisories.sort_by(|a, b| (a.start_ms, a.advice, &a.owner).cmp(&(b.start_ms, b.advice, &b.owner)));
+        let order = |a: &Advisory| (a.start_ms, a.advice, a.owner.clone(), a.cause.clone());
+        advisories.sort_by_cached_key(order);
         advisories
     }
 }

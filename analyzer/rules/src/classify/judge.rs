@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::capacity::{Capacity, Seen, absent};
 use super::cell::{self, Part, State};
 use super::gang_wait::Holds;
-use super::intervals::{Builder, Whose};
+use super::intervals::{Builder, Entry, Whose};
 use super::outage::outage;
 use super::phase::Course;
 use super::prepare::{Prepared, prepare};
@@ -277,12 +277,14 @@ pub(super) struct Booked<'a> {
     pub(super) course: Course<'a>,
     /// What the cells of the window went into, in order.
     pub(super) cells: Vec<Vec<(Part, i64)>>,
+    /// What is advised of the GPU by what the rest of its run shows, by the same cells.
+    pub(super) advised: BTreeMap<usize, Vec<Entry<advisory::Key>>>,
 }
 
 impl<'a> Booked<'a> {
     fn of(course: Course<'a>, t: &Thresholds) -> Result<Self, String> {
         let cells = course.node.body.clone().map(|index| book_cell(&course, index, t)).collect::<Result<_, _>>()?;
-        Ok(Booked { course, cells })
+        Ok(Booked { course, cells, advised: BTreeMap::new() })
     }
 
     /// What sampling leaves unknown of the parts of a cell.
@@ -373,7 +375,8 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Result<Fin
     let mut builders: Vec<Builder<_>> = gpu.iter().map(|_| Builder::new()).collect();
     for (n, index) in node.body.clone().enumerate() {
         let (span, cell) = (&node.cells[index], Cell { node, gpu: board.gpu, owner: None, index });
-        advised.add(span, advisory::advise(&cell, board.state(index), &gpu[0].cells[n], t));
+        let of_run = gpu[0].advised.remove(&n).unwrap_or_default();
+        advised.add(span, advisory::advise(&cell, board.state(index), &gpu[0].cells[n], t).into_iter().chain(of_run));
         let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();
         let variances: Vec<i64> = gpu.iter().flat_map(|booked| booked.variances(n, index)).collect();
         let parts: Vec<(Part, i64)> = gpu.iter_mut().flat_map(|booked| mem::take(&mut booked.cells[n])).collect();

@@ -445,6 +445,15 @@ thresholds! {
     pause_ratio = 0.05 "ratio" in 0.0..=1.0,
         "Share of a cell in which an interface was asked to pause, from which the network holds it back.",
         from "own choice: short pauses are how a lossless priority works";
+    network_constant_ratio = 0.8 "ratio" in 0.1..=1.0,
+        "Share of a run's cells within derate_around_seconds whose ports show a fault, from which nothing sound is left to compare with.",
+        from "own choice: of an hour 12 cells are left, as many as a cell is compared with";
+    network_evidence_seconds = 900.0 "seconds" in 60.0..=3600.0,
+        "For how long, within derate_around_seconds, ports of a run show a fault before it is advised without a loss.",
+        from "own choice: three times idle_window_seconds, longer than a flap of a link and what follows it";
+    exchange_large_ratio = 0.2 "ratio" in 0.01..=1.0,
+        "Share of the time that a run on one node holds its GPUs for which they wait in collectives, from which its exchange is large.",
+        from "AI Systems Performance Engineering (early release): on more nodes, over InfiniBand, exchanges take 20 to 30 % of the time";
     straggler_known_ratio = 0.8 "ratio of GPUs" in 0.0..=1.0,
         "No straggler is named while less than this share of a run's GPUs is known: it may be one of the others.",
         from "TraceML: the cause of a straggler is named from a coverage of 80 %";

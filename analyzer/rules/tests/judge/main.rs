@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test are test code")]
 
+mod advised;
 mod capacity;
 mod crash;
 mod depth;

@@ -8,7 +8,7 @@ use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
 use goodput_rules::classify::{Thresholds, judge_series};
 use goodput_verdict::{Class, Interval};
 
-const MINUTE: TimeMs = 60_000;
+pub(super) const MINUTE: TimeMs = 60_000;
 /// The minutes in which the ranks wait, of 60.
 const ODD: Range<TimeMs> = 30 * MINUTE..40 * MINUTE;
 /// What is judged: the inner ones of these.
@@ -18,9 +18,9 @@ const NODES: [&str; 2] = ["a", "b"];
 const BYTES: [f64; 2] = [1e10, 4e9];
 
 /// A metric, its labels, and its value at a time: on the node that is odd, and on the other.
-type Told = (&'static str, &'static [(&'static str, &'static str)], fn(f64) -> f64, fn(f64) -> f64);
+pub(super) type Told = (&'static str, &'static [(&'static str, &'static str)], fn(f64) -> f64, fn(f64) -> f64);
 
-fn series(name: &str, node: &str, labels: &[(&str, &str)], value: impl Fn(TimeMs) -> f64) -> Series {
+pub(super) fn series(name: &str, node: &str, labels: &[(&str, &str)], value: impl Fn(TimeMs) -> f64) -> Series {
     let all = [("__name__", name), ("Hostname", node), ("instance", node)];
     let samples = (0..240).map(|i| Sample { time_ms: i * 15_000, value: value(i * 15_000) }).collect();
     Series { labels: Labels::new(all.into_iter().chain(labels.iter().copied())), samples }
@@ -41,8 +41,13 @@ fn carried(seconds: f64) -> f64 {
     BYTES[0] * (seconds - odd_seconds(seconds)) + BYTES[1] * odd_seconds(seconds)
 }
 
-/// Two GPUs on each of two nodes. Each rank is an owner of its own, as pods of one job are.
+/// Two GPUs on each of two nodes, which wait in the odd minutes. Each rank is an owner of its own, as pods of one job are.
 fn run(told: &[Told]) -> Vec<Series> {
+    run_that_waits(true, told)
+}
+
+/// The same, which may never wait.
+pub(super) fn run_that_waits(waits: bool, told: &[Told]) -> Vec<Series> {
     let mut all = Vec::new();
     for node in NODES {
         all.push(series("goodput_node_info", node, &[("nodename", node)], |_| 1.0));
@@ -51,7 +56,8 @@ fn run(told: &[Told]) -> Vec<Series> {
             let device = [("UUID", uuid.as_str()), ("modelName", "NVIDIA H100 80GB HBM3")];
             all.push(series("goodput_gpu_owner_info", node, &[device[0], ("owner", &owner)], |_| 1.0));
             all.push(series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", node, &device, |_| 1.0));
-            all.push(series("DCGM_FI_PROF_SM_ACTIVE", node, &device, |t| if ODD.contains(&t) { 0.32 } else { 0.8 }));
+            let active = |t: TimeMs| if waits && ODD.contains(&t) { 0.32 } else { 0.8 };
+            all.push(series("DCGM_FI_PROF_SM_ACTIVE", node, &device, active));
             let used = |t: TimeMs| t as f64 / 1000.0;
             all.push(series("goodput_cgroup_cpu_usage_seconds_total", node, &[("owner", &owner)], used));
             let pod = format!("llm-worker-{node}{n}");
@@ -71,16 +77,16 @@ fn run(told: &[Told]) -> Vec<Series> {
     all
 }
 
-const PORT: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1")];
-const SECOND: &[(&str, &str)] = &[("device", "mlx5_1"), ("port", "1")];
+pub(super) const PORT: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1")];
+pub(super) const SECOND: &[(&str, &str)] = &[("device", "mlx5_1"), ("port", "1")];
 const ETHERNET: &[(&str, &str)] = &[("device", "eth0")];
 const BRIDGE: &[(&str, &str)] = &[("device", "docker0")];
-const TIMEOUTS: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "local_ack_timeout_err")];
+pub(super) const TIMEOUTS: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "local_ack_timeout_err")];
 const REORDERED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "out_of_sequence")];
 const DOWNED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "link_downed")];
 
 /// What two ports of each node carry at one rate, by node_exporter's names.
-const SOUND: [Told; 6] = [
+pub(super) const SOUND: [Told; 6] = [
     ("node_infiniband_port_data_transmitted_bytes_total", PORT, carried, carried),
     ("node_infiniband_port_data_transmitted_bytes_total", SECOND, carried, carried),
     ("node_infiniband_rate_bytes_per_second", PORT, |_| 5e10, |_| 5e10),
@@ -89,7 +95,7 @@ const SOUND: [Told; 6] = [
     ("node_infiniband_state_id", SECOND, |_| 4.0, |_| 4.0),
 ];
 
-fn none(_: f64) -> f64 {
+pub(super) fn none(_: f64) -> f64 {
     0.0
 }
 

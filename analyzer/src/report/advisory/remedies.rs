@@ -135,3 +135,22 @@ pub(super) const KV_FULL: &[Remedy] = &[
         source: "vLLM documentation, Optimization and Tuning: preemption; SGLang documentation, Hyperparameter Tuning",
     },
 ];
+
+pub(super) const EXCHANGE_TOO_LARGE: &[Remedy] = &[
+    Remedy {
+        action: "Before the job gets more nodes, let the exchange overlap with the backward pass, in larger buckets.",
+        command: Some("DistributedDataParallel(..., bucket_cap_mb=100, gradient_as_bucket_view=True)"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "larger buckets begin later and take device memory",
+        source: "PyTorch documentation, DistributedDataParallel",
+    },
+    Remedy {
+        action: "Exchange less often: accumulate gradients over several steps.",
+        command: Some("with model.no_sync(): ...   # in all steps but the last of each round"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "learning rate and schedule go with the batch, which is larger",
+        source: "PyTorch documentation, DistributedDataParallel.no_sync",
+    },
+];

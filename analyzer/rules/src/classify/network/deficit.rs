@@ -39,6 +39,16 @@ pub(super) struct Deficit<'r, 'a> {
     around: HashMap<(usize, bool), Option<f64>>,
 }
 
+/// What a cause took of a cell.
+pub(super) enum Cost {
+    /// So much.
+    Lost(Lost),
+    /// Nothing, though the GPU waited.
+    Nothing,
+    /// That is not known: the GPU waited for too little of the cell, or there is nothing to compare with.
+    Unknown,
+}
+
 /// What the network took of a cell.
 pub(super) struct Lost {
     /// Share of the owner's time.
@@ -62,48 +72,50 @@ impl<'r, 'a> Deficit<'r, 'a> {
         Some(Self { member, booked, run, told, side, before, least, around: HashMap::new() })
     }
 
-    /// What the network took of the cell; `None` where that is nothing.
-    pub(super) fn lost(&mut self, index: usize, cell: usize, found: &Evidence, t: &Thresholds) -> Option<Lost> {
-        let waits = self.waited(index, found.kind, t)?;
+    /// What the network took of the cell.
+    pub(super) fn cost(&mut self, index: usize, cell: usize, found: &Evidence, t: &Thresholds) -> Cost {
+        let Some(waits) = self.waited(index, found.kind, t) else { return Cost::Unknown };
+        let nothing = if waits < t.network_wait_ratio { Cost::Unknown } else { Cost::Nothing };
         // Where nothing is exchanged, one rank never came, and no network is slow.
         let exchanged = self.run.sides[self.side].exchanged(index);
         if exchanged.is_some_and(|bytes| bytes < t.exchange_bytes) {
-            return None;
+            return nothing;
         }
         let usual = self.usual(index, found.kind, t);
         // Waiting that lasts looks like the norm before there is nothing left to compare with.
         // A port that is full carries more than before, not less.
         let may_be_slower = found.grade != Grade::Weak && found.kind != CauseKind::Saturated;
-        if may_be_slower && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio) {
-            let lost = self.slower(index, waits, found, t);
-            if lost.is_some() {
-                return lost;
-            }
+        if may_be_slower
+            && (usual.is_none() || is_state(found.kind) && waits < t.network_wait_ratio)
+            && let Some(lost) = self.slower(index, waits, found, t)
+        {
+            return Cost::Lost(lost);
         }
         let deficit = usual.map(|usual| waits - usual);
         let bound = match (deficit, found.bound) {
             (Some(deficit), Some(bound)) => deficit.min(bound),
             (Some(deficit), None) => deficit,
             (None, Some(bound)) if is_state(found.kind) || is_known(found) => bound,
-            (None, _) => return None,
+            (None, _) => return Cost::Unknown,
         };
         // A rank that waits least is late, and no network: the others wait for it.
         let least = self.least[cell].unwrap_or(waits);
         let late = if waits - least >= t.straggler_ratio { waits - least } else { 0.0 };
         let missing = self.before.zip(exchanged).map(|(before, now)| 1.0 - now / before);
         let bound = match found.grade {
-            Grade::Weak => bound.min(missing.filter(|missing| *missing <= MOST_MISSING)?),
-            Grade::Counted | Grade::Inferred => bound,
+            Grade::Weak => missing.filter(|missing| *missing <= MOST_MISSING).map(|missing| bound.min(missing)),
+            Grade::Counted | Grade::Inferred => Some(bound),
         };
+        let Some(bound) = bound else { return Cost::Unknown };
         let share = bound.min(waits - late - found.stays);
         let floor = if found.kind == CauseKind::Errors { t.network_wait_ratio } else { t.claim_floor };
         if waits < t.network_wait_ratio || share < floor {
-            return None;
+            return nothing;
         }
         let mut facts = vec![ratio("waiting in collectives", waits, t.network_wait_ratio)];
         facts.extend(deficit.map(|lost| ratio("waiting beyond what the bytes take", lost, floor)));
         let confidence = if found.grade == Grade::Counted { COUNTED } else { INFERRED };
-        Some(Lost { share, of_work: false, confidence, facts })
+        Cost::Lost(Lost { share, of_work: false, confidence, facts })
     }
 
     /// By which share fewer bytes are exchanged than hours ago: as many steps fewer are done, as far as nothing else than

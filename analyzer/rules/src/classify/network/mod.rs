@@ -4,8 +4,9 @@
 //! side ([`exchange`]), for an exchange is as fast as its slowest link: what a port of any node shows counts for all GPUs of
 //! the run. [`evidence`] says what ports show and how much of the waiting it can explain at most, [`deficit`] by how much
 //! the waiting is above that of cells without evidence. No milliseconds move from row to row. [`hang`] marks waiting in which
-//! nothing is exchanged at all: that is no slow network.
+//! nothing is exchanged at all: that is no slow network. What ports show without a loss is advised: [`advice`].
 
+mod advice;
 mod before;
 mod congestion;
 mod deficit;
@@ -21,7 +22,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::advisory;
 use super::cell::Part;
+use super::intervals::Entry;
 use super::judge::Booked;
 use super::run::Run;
 use super::straggler::{self, Member};
@@ -29,7 +32,7 @@ use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, PortUse, Threshold
 use crate::frame::Source;
 pub use before::NETWORK_SIGNALS;
 use congestion::Usual;
-use deficit::{Deficit, Lost};
+use deficit::{Cost, Deficit, Lost};
 pub(super) use deficit::{SOUND, SOUND_ON_NODE};
 use evidence::Evidence;
 use exchange::Exchange;
@@ -44,6 +47,26 @@ struct Charge {
     cause: Cause,
     charged_to: Option<Culprit>,
     lost: Lost,
+}
+
+/// What is advised of one cell of a GPU.
+struct Advised {
+    gpu: usize,
+    /// Which of its booked cells.
+    index: usize,
+    entry: Entry<advisory::Key>,
+}
+
+/// What the network took of a run, as far as it is known.
+#[derive(Default)]
+struct Costs {
+    charges: Vec<Charge>,
+    /// Who has what is shown in each cell, in the order of the evidence.
+    named: Vec<Vec<Option<(usize, String)>>>,
+    /// Cells, by the first node's grid, and causes that took nothing of a GPU that waited.
+    known: BTreeSet<(usize, CauseKind)>,
+    /// The same where it is not known what they took.
+    unknown: BTreeSet<(usize, CauseKind)>,
 }
 
 /// A run with evidence in the window.
@@ -75,12 +98,15 @@ pub(super) fn charge(
     let lasting: BTreeSet<&str> = slow.iter().filter(|slow| slow.lasts(t)).flat_map(Slow::gpus).collect();
     // Only what lasts is compared with what was hours ago, for that is costly.
     let before = if lasting.is_empty() { Vec::new() } else { before::nodes(sources, &lasting, window) };
-    let charges = slow.par_iter().map(|slow| slow.charges(booked, &before, capacity, t));
-    let charges: Vec<Vec<Charge>> = charges.collect();
-    let charged = slow.iter().zip(&charges).filter(|(_, charges)| !charges.is_empty());
-    let used = charged.flat_map(|(slow, charges)| used::used(slow, charges, window.start, t)).collect();
-    charges.into_iter().flatten().for_each(|charge| charge.book(booked));
+    let costs: Vec<Costs> = slow.par_iter().map(|slow| slow.costs(booked, &before, capacity, t)).collect();
+    let advised: Vec<Advised> =
+        slow.par_iter().zip(&costs).flat_map_iter(|(slow, costs)| advice::of_ports(slow, costs, booked, t)).collect();
+    let charged = slow.iter().zip(&costs).filter(|(_, costs)| !costs.charges.is_empty());
+    let used = charged.flat_map(|(slow, costs)| used::used(slow, &costs.charges, window.start, t)).collect();
+    costs.into_iter().flat_map(|costs| costs.charges).for_each(|charge| charge.book(booked));
     hung.iter().flatten().for_each(|hung| hung.mark(booked));
+    let large: Vec<Advised> = runs.par_iter().flat_map_iter(|(_, members)| advice::large(members, booked, t)).collect();
+    advised.into_iter().chain(large).for_each(|advised| advised.add(booked));
     used
 }
 
@@ -104,12 +130,12 @@ impl<'r, 'a> Slow<'r, 'a> {
         self.exchange.sides.iter().flat_map(|side| side.node.gpus.iter().map(|gpu| gpu.uuid.as_str()))
     }
 
-    fn charges(&self, booked: &[Booked<'a>], before: &[Node], capacity: &Capacity, t: &Thresholds) -> Vec<Charge> {
+    fn costs(&self, booked: &[Booked<'a>], before: &[Node], capacity: &Capacity, t: &Thresholds) -> Costs {
         let Slow { run, members, exchange, told } = self;
         let rates = before::rates(before, exchange, told, run, t);
         let least = deficit::least(members, booked, exchange, told);
         let named = evidence::named(exchange, told, t);
-        let mut charges = Vec::new();
+        let mut costs = Costs { named, ..Costs::default() };
         for member in *members {
             let own = &booked[member.gpu];
             let sound = rates.get(&own.course.node.node).copied();
@@ -125,11 +151,12 @@ impl<'r, 'a> Slow<'r, 'a> {
             let Some(mut deficit) = Deficit::of(*member, booked, exchange, told, sound, &least) else { continue };
             for index in own.course.node.body.clone() {
                 let Some(cell) = exchange.cell_of(own.course.node, index) else { continue };
-                let mut shown = told[cell].iter().zip(&named[cell]);
-                let charged = shown.find_map(|(found, at)| Some((found, at, deficit.lost(index, cell, found, t)?)));
+                let charged = told[cell].iter().enumerate().find_map(|(n, found)| {
+                    let lost = costs.note(cell, found.kind, deficit.cost(index, cell, found, t))?;
+                    Some((found, costs.named[cell][n].clone(), lost))
+                });
                 let Some((found, at, mut lost)) = charged else { continue };
                 lost.facts.extend(&found.facts);
-                let at = at.clone();
                 let node = |(side, _): &(usize, String)| exchange.node(*side).node.clone();
                 let (node, which) = (at.as_ref().map(node), at.map(|(_, which)| which));
                 // The link has no name of its own: it is the GPU's.
@@ -138,10 +165,34 @@ impl<'r, 'a> Slow<'r, 'a> {
                 let charged_to = node.map(|node| Culprit { node, gpu });
                 let cause = Cause { kind: found.kind, which };
                 let (gpu, index) = (member.gpu, index - own.course.node.body.start);
-                charges.push(Charge { gpu, index, owner: member.owner.to_owned(), cause, charged_to, lost });
+                costs.charges.push(Charge { gpu, index, owner: member.owner.to_owned(), cause, charged_to, lost });
             }
         }
-        charges
+        costs
+    }
+}
+
+impl Costs {
+    /// Notes what the cause took of a GPU's cell. Returns what it lost.
+    fn note(&mut self, cell: usize, kind: CauseKind, cost: Cost) -> Option<Lost> {
+        match cost {
+            Cost::Lost(lost) => return Some(lost),
+            Cost::Nothing => self.known.insert((cell, kind)),
+            Cost::Unknown => self.unknown.insert((cell, kind)),
+        };
+        None
+    }
+
+    /// Is it unknown of the cell what the cause took of any GPU, and did it take nothing of the window that is known?
+    fn is_unknown(&self, cell: usize, kind: CauseKind) -> bool {
+        let is_charged = self.charges.iter().any(|charge| charge.cause.kind == kind);
+        self.unknown.contains(&(cell, kind)) && !self.known.contains(&(cell, kind)) && !is_charged
+    }
+}
+
+impl Advised {
+    fn add(self, booked: &mut [Booked<'_>]) {
+        booked[self.gpu].advised.entry(self.index).or_default().push(self.entry);
     }
 }
 

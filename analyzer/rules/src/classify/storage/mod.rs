@@ -44,7 +44,7 @@ type Named<'a> = (CauseKind, &'a str, Vec<Fact>);
 /// Gives the parts of storage classes their cause, where it is known.
 pub(super) fn name(booked: &mut [Booked<'_>], t: &Thresholds) {
     let best = AllBest::of(booked);
-    booked.par_iter_mut().for_each(|Booked { course, cells }| {
+    booked.par_iter_mut().for_each(|Booked { course, cells, .. }| {
         for (parts, index) in cells.iter_mut().zip(course.node.body.clone()) {
             for (part, _) in parts.iter_mut().filter(|(part, _)| part.cause.is_none()) {
                 let owner = part.owner.clone();
