@@ -70,6 +70,7 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
     let alertmanager = Alertmanager::start(dir.path(), &config(&Webhook::start()?)?)?;
     let alert = |name: &str, instance: &str, uuid: &str| json!({"alertname": name, "instance": instance, "UUID": uuid});
     let oom = |name: &str, entity: &str| json!({"alertname": name, "instance": "up", "node": "a", "memory": "gpu", "entity": entity});
+    let nvlink = |severity: &str, instance: &str| json!({"alertname": "GoodputGpuNvlinkDown", "severity": severity, "instance": instance, "UUID": "GPU-0"});
     let port =
         |name: &str, port: &str| json!({"alertname": name, "instance": "port", "device": "mlx5_0", "port": port});
     let held_back = [
@@ -78,6 +79,8 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
         alert("GoodputGpuNvlinkDown", "lost", "GPU-0"),
         alert("GoodputGpuNvlinkDown", "driver", "GPU-0"),
         alert("GoodputGpuNvlinkErrors", "nvlink", "GPU-0"),
+        alert("GoodputGpuNvlinkErrors", "held", "GPU-0"),
+        nvlink("critical", "lost"),
         port("GoodputRdmaPortSlow", "1"),
         port("GoodputRdmaLinkFlapping", "1"),
         port("GoodputRdmaLinkErrors", "1"),
@@ -100,6 +103,7 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
         json!({"alertname": "GoodputGpuDriverDown", "instance": "driver"}),
         alert("GoodputGpuNvlinkDown", "nvlink", "GPU-0"),
         alert("GoodputGpuNvlinkErrors", "nvlink", "GPU-1"),
+        nvlink("critical", "held"),
         port("GoodputRdmaPortDown", "1"),
         port("GoodputRdmaCountersFull", "1"),
         port("GoodputRdmaLinkErrors", "2"),
