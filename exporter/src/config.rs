@@ -121,6 +121,7 @@ impl Config {
             sys: self.sysfs.clone(),
             cgroup: self.cgroup.clone().unwrap_or_else(|| self.sysfs.join("fs/cgroup")),
             root: self.rootfs.clone(),
+            programs: Some(self.programs.clone()),
         }
     }
 

@@ -22,6 +22,7 @@ pub static REGISTRY: &[Entry] = &[
     cpu::ENTRY,
     memory::ENTRY,
     driver::ENTRY,
+    ethtool::ENTRY,
     kubelet::ENTRY,
     placement::ENTRY,
     lustre::ENTRY,

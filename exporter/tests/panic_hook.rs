@@ -33,7 +33,13 @@ fn a_panic_is_reported_with_its_place() {
     install_panic_hook();
     let setup = Setup {
         collectors: vec![&ENTRY],
-        roots: Arc::new(Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/".into(), root: "/".into() }),
+        roots: Arc::new(Roots {
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            cgroup: "/".into(),
+            root: "/".into(),
+            programs: None,
+        }),
         gpus: Arc::new(Arc::default),
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),

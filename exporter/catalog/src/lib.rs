@@ -9,6 +9,7 @@ pub mod analyzer;
 pub mod cpu;
 pub mod dcgm;
 pub mod driver;
+pub mod ethtool;
 pub mod gpu;
 pub mod health;
 pub mod host;
@@ -226,6 +227,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         lustre::ROWS,
         overlay::ROWS,
         driver::ROWS,
+        ethtool::ROWS,
         kubelet::ROWS,
         reclaim::ROWS,
     ]

@@ -222,7 +222,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("7")).unwrap();
         mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
         let [sys, cgroup, root] = [(); 3].map(|()| folder.path().to_owned());
-        let roots = Roots { proc: folder.path().to_owned(), sys, cgroup, root };
+        let roots = Roots { proc: folder.path().to_owned(), sys, cgroup, root, programs: None };
         let identity = Identity::of("/system.slice/slurmstepd.scope/job_42");
         let job = Owner { pids: vec![7], ..Owner::new(identity, Vec::new()) };
         let owners = [Arc::new(job)];

@@ -48,7 +48,7 @@ mod tests {
 
     fn roots(folder: &std::path::Path) -> Roots {
         let [proc, sys] = ["proc", "sys"].map(|name| folder.join(name));
-        Roots { proc, sys, cgroup: folder.join("cgroup"), root: folder.to_owned() }
+        Roots { proc, sys, cgroup: folder.join("cgroup"), root: folder.to_owned(), programs: None }
     }
 
     #[test]

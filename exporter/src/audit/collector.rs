@@ -89,6 +89,7 @@ mod tests {
             sys: root.join("sys"),
             cgroup: root.join("sys/fs/cgroup"),
             root: root.to_owned(),
+            programs: None,
         };
         let driver = Driver::Absent { reason: "none".to_owned() };
         let gpus = Arc::new(Snapshot { driver, ..Snapshot::default() });

@@ -87,6 +87,11 @@ pub struct Config {
     #[arg(long = "path.cgroup", value_name = "DIR", value_parser = directory, help_heading = "Paths", global = true)]
     pub cgroup: Option<PathBuf>,
 
+    /// Folder of `ethtool`, which the collector ethtool runs
+    #[arg(long = "path.programs", value_name = "DIR", default_value = "/usr/sbin")]
+    #[arg(help_heading = "Paths", global = true)]
+    pub programs: PathBuf,
+
     /// NVML library to load: FILE, or `auto`, which is the libnvidia-ml.so.1 that the dynamic loader finds, else that of a
     /// driver below --path.rootfs
     #[arg(long = "nvml.library", value_name = "FILE", default_value = "auto", help_heading = "GPU", global = true)]

@@ -209,6 +209,13 @@ fn places_of_the_kernels_files_are_looked_at_wherever_they_come_from() {
     }
 }
 
+/// The container image has no such folder, and needs none.
+#[test]
+fn the_folder_of_programs_need_not_be_there() {
+    let config = good(&["--path.programs=/no/such"], &[]);
+    assert_eq!(config.roots().programs, Some("/no/such".into()));
+}
+
 #[test]
 fn a_file_that_is_no_yaml_map_names_the_line() {
     for (text, part) in [("a: 1\nb: [\n", "line"), ("- a\n- b\n", "line 1"), ("a: 1\na: 2\n", "duplicate")] {

@@ -12,6 +12,7 @@ pub mod device_id;
 pub mod devices;
 pub mod diskstats;
 pub mod environ;
+pub mod ethtool;
 pub mod interrupts;
 pub mod io_limits;
 pub mod irqbalance;

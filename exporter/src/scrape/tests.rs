@@ -70,7 +70,13 @@ static PANICKING: Entry = entry("panicking", LONG, || {
 fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
     Setup {
         collectors,
-        roots: Arc::new(Roots { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/".into(), root: "/".into() }),
+        roots: Arc::new(Roots {
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            cgroup: "/".into(),
+            root: "/".into(),
+            programs: None,
+        }),
         gpus: Arc::new(Arc::default),
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node".into(),

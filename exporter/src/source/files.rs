@@ -18,6 +18,8 @@ pub struct Roots {
     pub cgroup: PathBuf,
     /// The host's root file system, `--path.rootfs`.
     pub root: PathBuf,
+    /// The folder of the programs that the exporter may start, `--path.programs`; `None` where it may start none.
+    pub programs: Option<PathBuf>,
 }
 
 /// Why a kernel file gave no value.

@@ -1,4 +1,4 @@
-//! The only room that touches the machine: files below injected roots, and NVML.
+//! The only room that touches the machine: files below injected roots, NVML, and a few programs of the system.
 
 pub mod blocks;
 pub mod cgroupfs;
@@ -6,6 +6,7 @@ pub mod common;
 pub mod container_logs;
 pub mod daemons;
 pub mod environ;
+pub mod ethtool;
 pub mod files;
 pub mod hostname;
 pub mod job_map;
@@ -18,5 +19,6 @@ pub mod own;
 pub(crate) mod pci_path;
 pub mod pod_resources;
 pub mod process;
+pub mod program;
 pub mod slurm;
 pub mod xid;

@@ -149,7 +149,7 @@ mod tests {
             if device {
                 std::fs::write(root.join("dev/nvidiactl"), "").unwrap();
             }
-            let roots = Roots { proc, root, sys: folder.path().into(), cgroup: folder.path().into() };
+            let roots = Roots { proc, root, sys: folder.path().into(), cgroup: folder.path().into(), programs: None };
             let namespace = PidNamespace::of(&roots);
             assert_eq!([7, 8, 9].map(|pid| namespace.has(pid)), believed);
         }

@@ -132,7 +132,7 @@ mod tests {
             std::fs::write(cgroup.join(path).join("cgroup.procs"), pids).unwrap();
         }
         let [proc, sys, root] = [(); 3].map(|()| folder.path().to_owned());
-        let mut steps = steps(&Roots { proc, sys, cgroup, root });
+        let mut steps = steps(&Roots { proc, sys, cgroup, root, programs: None });
         steps.sort();
         let found: Vec<_> = steps.iter().map(|s| (s.job.as_str(), s.is_batch, processes(s))).collect();
         let expected = [

@@ -97,6 +97,8 @@ impl Fixture {
         }
         let later = files(&later).map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
         all.iter().for_each(|(path, text)| machine.write(path, text));
+        let programs = all.iter().filter_map(|(path, _)| path.strip_prefix("output/")?.split(' ').next());
+        programs.for_each(|name| machine.program(name));
         Self { name, machine, files: all, later }
     }
 

@@ -11,6 +11,7 @@ mod budget;
 mod cgroup;
 mod cpu;
 mod driver;
+mod ethtool;
 mod every;
 mod fixture;
 mod irq;

@@ -48,7 +48,8 @@ fn every_collector_and_check_understands_every_tree() {
     for name in trees {
         let machine = tree(&name);
         let mut applied = Vec::new();
-        for entry in REGISTRY {
+        // What is off by default starts programs, which no tree has.
+        for entry in REGISTRY.iter().filter(|entry| entry.default) {
             match machine.collect(entry.name).result {
                 Ok(Done::Ok) => applied.push(entry.name),
                 Ok(Done::NotApplicable(_)) => {}

@@ -87,6 +87,22 @@ impl Machine {
         std::fs::write(path, text).unwrap();
     }
 
+    /// Has a program of the system print this for these arguments.
+    pub(crate) fn prints(&self, program: &str, arguments: &str, text: &str) {
+        self.write(&format!("output/{program} {arguments}"), text);
+        self.program(program);
+    }
+
+    /// Puts a program into the machine that prints what is recorded of it: the file `output/NAME ARGUMENTS`.
+    pub(crate) fn program(&self, name: &str) {
+        let link = self.path("usr/sbin").join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        if !link.is_symlink() {
+            let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/program");
+            std::os::unix::fs::symlink(program, link).unwrap();
+        }
+    }
+
     /// Unpacks node_exporter's sys tree, which is in a format of its own: text files with their paths and line counts.
     pub(crate) fn unpack_ttar(&self, archive: &str) {
         let text = std::fs::read_to_string(shared(archive)).unwrap();
@@ -141,6 +157,7 @@ impl Machine {
             sys: self.path("sys"),
             cgroup: self.path("sys/fs/cgroup"),
             root: self.path(""),
+            programs: Some(self.path("usr/sbin")),
         }
     }
 

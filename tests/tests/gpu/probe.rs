@@ -76,7 +76,13 @@ fn program() {
         }
         let nowhere = || "/nowhere".into();
         let context = Context {
-            roots: Arc::new(Roots { proc: nowhere(), sys: nowhere(), cgroup: nowhere(), root: nowhere() }),
+            roots: Arc::new(Roots {
+                proc: nowhere(),
+                sys: nowhere(),
+                cgroup: nowhere(),
+                root: nowhere(),
+                programs: None,
+            }),
             common: Arc::default(),
             gpus: nvml.snapshot(),
             owners: Arc::new(Owners::default()),

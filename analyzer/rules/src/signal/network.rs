@@ -1,7 +1,7 @@
 //! Rows of the table for networks: RDMA ports and network interfaces. Names of counters are those of the
 //! drivers mlx5, bnxt_re, EFA and ionic, and of node_exporter.
 
-use goodput_catalog::network;
+use goodput_catalog::{ethtool, network};
 
 use super::Signal;
 use super::table::{Row, Split, row};
@@ -116,9 +116,7 @@ pub(super) static ROWS: &[Row] = &[
     interface("node_network_receive_bytes_total", Signal::InterfaceReceived),
     interface(network::NETWORK_SENT.name, Signal::InterfaceSent),
     interface("node_network_transmit_bytes_total", Signal::InterfaceSent),
-    interface("goodput_network_pause_seconds_total", Signal::InterfacePause)
-        .only("direction", "received")
-        .by(Split::Priority),
+    interface(ethtool::NETWORK_PAUSE.name, Signal::InterfacePause).only("direction", "receive").by(Split::Priority),
     pause("node_ethtool_received_prio0_pause_duration"),
     pause("node_ethtool_received_prio1_pause_duration"),
     pause("node_ethtool_received_prio2_pause_duration"),

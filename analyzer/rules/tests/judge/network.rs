@@ -80,6 +80,8 @@ pub(super) fn run_that_waits(waits: bool, told: &[Told]) -> Vec<Series> {
 pub(super) const PORT: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1")];
 pub(super) const SECOND: &[(&str, &str)] = &[("device", "mlx5_1"), ("port", "1")];
 const ETHERNET: &[(&str, &str)] = &[("device", "eth0")];
+const PAUSED: &[(&str, &str)] = &[("device", "eth0"), ("direction", "receive"), ("priority", "3")];
+const PAUSES: &[(&str, &str)] = &[("device", "eth0"), ("direction", "transmit"), ("priority", "3")];
 const BRIDGE: &[(&str, &str)] = &[("device", "docker0")];
 pub(super) const TIMEOUTS: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "local_ack_timeout_err")];
 const REORDERED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "out_of_sequence")];
@@ -118,7 +120,7 @@ fn lost(series: &[Series]) -> Vec<String> {
 
 #[test]
 fn a_port_is_named_for_what_it_shows() {
-    let cases: [(&str, &[Told], &[&str]); 8] = [
+    let cases: [(&str, &[Told], &[&str]); 11] = [
         ("nothing", &[], &["collective_wait"]),
         (
             "node_exporter's timeouts, of two counters that are one",
@@ -147,6 +149,21 @@ fn a_port_is_named_for_what_it_shows() {
             "a counter of 8 bits that is full tells nothing",
             &[("goodput_rdma_port_errors_total", DOWNED, |_| 255.0, none)],
             &["collective_wait"],
+        ),
+        (
+            "our pauses, which the peer asked for",
+            &[("goodput_network_pause_seconds_total", PAUSED, |s| 0.5 * odd_seconds(s), none)],
+            &["network_slow congested b eth0"],
+        ),
+        (
+            "our pauses, which the interface asked its peer for",
+            &[("goodput_network_pause_seconds_total", PAUSES, |s| 0.5 * odd_seconds(s), none)],
+            &["collective_wait"],
+        ),
+        (
+            "node_exporter's pauses",
+            &[("node_ethtool_received_prio3_pause_duration", ETHERNET, |s| 5e5 * odd_seconds(s), none)],
+            &["network_slow congested b eth0"],
         ),
         (
             "traffic of a bridge is not the node's",

@@ -84,7 +84,13 @@ fn scrape_styled(
     let style = Arc::new(style(&snapshot));
     let anywhere = || "/nowhere".into();
     let context = Context {
-        roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
+        roots: Arc::new(Roots {
+            proc: anywhere(),
+            sys: anywhere(),
+            cgroup: anywhere(),
+            root: anywhere(),
+            programs: None,
+        }),
         common: Arc::default(),
         gpus: Arc::new(snapshot),
         owners: Arc::new(Owners::default()),

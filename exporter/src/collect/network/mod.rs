@@ -11,7 +11,7 @@ use crate::source::{nodes, process};
 use goodput_catalog::network::*;
 
 /// Most interfaces that get series of their own.
-const MAX_INTERFACES: usize = 32;
+pub(crate) const MAX_INTERFACES: usize = 32;
 
 /// Longest list of CPUs in a label: every other one of 256 fits.
 const MAX_LIST_BYTES: usize = 512;
@@ -40,11 +40,18 @@ impl Collector for Network {
     }
 }
 
-fn interfaces(roots: &Roots, out: &mut Families) -> bool {
+/// Names of the physical interfaces, in order; `None` where there is no list of interfaces.
+pub(crate) fn physical(roots: &Roots) -> Option<Vec<String>> {
     let class = roots.sys.join("class/net");
-    let Some(mut names) = files::names(&class) else { return false };
+    let mut names = files::names(&class)?;
     names.retain(|name| is_physical(&class.join(name)));
     names.sort_unstable();
+    Some(names)
+}
+
+fn interfaces(roots: &Roots, out: &mut Families) -> bool {
+    let class = roots.sys.join("class/net");
+    let Some(mut names) = physical(roots) else { return false };
     out.push(&NETWORK_INTERFACES, &[], names.len() as f64);
     names.truncate(MAX_INTERFACES);
     process::of_first(roots, "net/dev", "net/dev", |text| {

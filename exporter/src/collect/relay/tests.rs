@@ -102,7 +102,13 @@ fn scraper(url: RelayUrl) -> Scraper {
     let anywhere = || "/nowhere".into();
     Scraper::start(Setup {
         collectors: REGISTRY.iter().filter(|entry| entry.name == gpu::ENTRY.name).collect(),
-        roots: Arc::new(Roots { proc: anywhere(), sys: anywhere(), cgroup: anywhere(), root: anywhere() }),
+        roots: Arc::new(Roots {
+            proc: anywhere(),
+            sys: anywhere(),
+            cgroup: anywhere(),
+            root: anywhere(),
+            programs: None,
+        }),
         gpus,
         resolve: Arc::new(|_, _| Owners::default()),
         hostname: "node-1".into(),
