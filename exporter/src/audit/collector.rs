@@ -1,12 +1,14 @@
 //! `audit`: how every check of the node's tuning ended.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::checks::CHECKS;
 use super::{Audit, Profile, Status};
 use crate::collect::{CollectError, Collector, Done, Entry};
 use crate::context::Context;
+use crate::source::files::Roots;
 use crate::source::nvml::{Driver, Snapshot, State};
 use goodput_catalog::host::AUDIT_STATUS;
 use goodput_exposition::Families;
@@ -70,6 +72,9 @@ fn settled(gpus: &Snapshot) -> bool {
 }
 
 fn run(context: &Context) -> Vec<(&'static str, Status)> {
+    // A scrape starts no program.
+    let roots = Arc::new(Roots { programs: None, ..Roots::clone(&context.roots) });
+    let context = &Context { roots, ..context.clone() };
     // What the node is for is not known here: mixed is what harms neither.
     let audit = Audit::run(context, Profile::Mixed, CHECKS.iter().copied());
     audit.findings.iter().map(|finding| (finding.check.id, finding.status)).collect()
@@ -77,10 +82,7 @@ fn run(context: &Context) -> Vec<(&'static str, Status)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::source::files::Roots;
     use goodput_exposition::{Format, encode};
 
     fn context(root: &std::path::Path) -> Context {

@@ -87,7 +87,7 @@ pub struct Config {
     #[arg(long = "path.cgroup", value_name = "DIR", value_parser = directory, help_heading = "Paths", global = true)]
     pub cgroup: Option<PathBuf>,
 
-    /// Folder of `ethtool`, which the collector ethtool runs
+    /// Folder of `ethtool` and `dcb`, which the collector ethtool and `audit` run
     #[arg(long = "path.programs", value_name = "DIR", default_value = "/usr/sbin")]
     #[arg(help_heading = "Paths", global = true)]
     pub programs: PathBuf,

@@ -59,12 +59,25 @@ impl Slot {
         Some(Self { address: (*address).to_owned(), host_bridge: parts[at].to_owned(), bridges, node })
     }
 
+    /// Addresses of the ports, one on the way to each of the two, below the last bridge that they share. What one sends to the
+    /// other turns there. Without a shared bridge it turns in the processor.
+    pub(crate) fn parting<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
+        let shares_host = self.host_bridge == other.host_bridge;
+        let shared = self.shared_bridges(other);
+        let ports = [self.bridges.get(shared), other.bridges.get(shared)];
+        ports.into_iter().flatten().map(String::as_str).filter(move |_| shares_host && shared > 0)
+    }
+
+    fn shared_bridges(&self, other: &Self) -> usize {
+        self.bridges.iter().zip(&other.bridges).take_while(|(a, b)| a == b).count()
+    }
+
     /// What lies between the two; `None` where that takes a NUMA node that is not known.
     pub(crate) fn path_to(&self, other: &Self) -> Option<PciPath> {
         if self.host_bridge != other.host_bridge {
             return Some(if self.node? == other.node? { PciPath::Node } else { PciPath::Sys });
         }
-        let shared = self.bridges.iter().zip(&other.bridges).take_while(|(a, b)| a == b).count();
+        let shared = self.shared_bridges(other);
         // A switch has a port above, which they share, and one below for each.
         let own = self.bridges.len().max(other.bridges.len()) - shared;
         Some(match (shared, own) {
@@ -119,6 +132,25 @@ mod tests {
         ] {
             let other = slot(&format!("/sys/devices/{path}"), node);
             assert_eq!((gpu.path_to(&other), other.path_to(&gpu)), (expected, expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn ways_part_at_the_ports_of_a_shared_switch() {
+        let gpu = slot("/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", Some(0));
+        for (path, expected) in [
+            ("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0", &["0000:17:01.0", "0000:17:02.0"][..]),
+            (
+                "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0",
+                &["0000:17:01.0", "0000:17:02.0"],
+            ),
+            // The port of the GPU itself: one card.
+            ("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.1", &[]),
+            ("pci0000:15/0000:15:02.0/0000:2a:00.0", &[]),
+            ("pci0000:16/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0", &[]),
+        ] {
+            let other = slot(&format!("/sys/devices/{path}"), Some(0));
+            assert_eq!(gpu.parting(&other).collect::<Vec<_>>(), expected, "{path}");
         }
     }
 

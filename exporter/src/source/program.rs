@@ -38,6 +38,9 @@ pub struct Program {
 /// Statistics of network drivers.
 pub const ETHTOOL: Program = Program { name: "ethtool", package: "ethtool" };
 
+/// Data center bridging of network interfaces.
+pub const DCB: Program = Program { name: "dcb", package: "iproute2 (iproute)" };
+
 /// Why a program gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {

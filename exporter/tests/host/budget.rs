@@ -354,8 +354,9 @@ fn owners(machine: &Machine) -> Owners {
 #[allow(clippy::print_stdout, reason = "the counts are for whoever looks, with --nocapture")]
 fn a_large_node_stays_within_its_budget() {
     let machine = node(256, 88);
-    // `audit` has a series per check, and here it would judge a machine that is not tuned.
-    let mut total = CHECKS.len();
+    // `audit` has a series per check, and here it would judge a machine that is not tuned. A running exporter never judges
+    // `pfc_priority`, as it starts no program for it.
+    let mut total = CHECKS.iter().filter(|check| check.id != "pfc_priority").count();
     for entry in of_kernel().filter(|entry| entry.default && entry.name != "audit") {
         let name = entry.name;
         let mut collector = collector(name);

@@ -1,5 +1,6 @@
 //! The checks, one file per part of the machine. Each uses what is imported here.
 
+mod acs;
 mod allocator;
 mod cgroup;
 mod clock;
@@ -25,8 +26,10 @@ mod node;
 mod numa;
 mod overlay;
 mod pci;
+mod pfc;
 mod pinning;
 mod pod_qos;
+mod rails;
 mod rdma;
 mod storage;
 mod swap;
@@ -34,7 +37,7 @@ mod tcp_buffers;
 mod writeback;
 
 use super::text::{bytes, count, list, ranges};
-use super::{Check, Expected, Fix, Grade, Profile, Source, Status, Unread, Verdict, Who, jobs};
+use super::{AS_ROOT, Check, Expected, Fix, Grade, Profile, Source, Status, Unread, Verdict, Who, jobs};
 
 /// Every check, in the order in which they are documented.
 pub static CHECKS: &[&Check] = &[
@@ -84,13 +87,15 @@ pub static CHECKS: &[&Check] = &[
     &nic_affinity::AFFINITY,
     &network::SPEED,
     &network::MTU,
-    &network::RAIL_MTU,
+    &rails::MTU,
+    &pfc::PRIORITY,
     &tcp_buffers::BUFFERS,
     &network::PORTS,
     &rdma::COUNTERS,
     &gpu::PERSISTENCE,
     &gpu::PCIE_LINK,
     &pci::IOMMU,
+    &acs::ACS,
     &pci::ASPM,
     &gpu_health::COUNT,
     &gpu_health::MODELS,

@@ -15,24 +15,25 @@ pub(super) const FAST: u64 = 25_000;
 /// What jumbo frames are everywhere called by.
 const JUMBO: u64 = 9000;
 
-const ABI_TESTING: &str = "https://docs.kernel.org/admin-guide/abi-testing.html";
+pub(super) const ABI_TESTING: &str = "https://docs.kernel.org/admin-guide/abi-testing.html";
 
 /// One NIC on a bus, not a bridge, tunnel or container's end.
 #[derive(Clone)]
-struct Nic {
-    name: String,
-    mtu: u64,
+pub(super) struct Nic {
+    pub(super) name: String,
+    pub(super) mtu: u64,
     /// Mbit/s; `None` when it has no link.
-    speed: Option<u64>,
+    pub(super) speed: Option<u64>,
     /// Vendor and device on PCI; the same for the same model.
-    model: String,
+    pub(super) model: String,
     /// `None` when the firmware does not say.
-    node: Option<u32>,
+    pub(super) node: Option<u32>,
     /// Lanes as they are and as they could be.
-    lanes: Option<(u64, u64)>,
+    pub(super) lanes: Option<(u64, u64)>,
 }
 
-fn nics(context: &Context) -> Result<Vec<Nic>, Unread> {
+/// Every NIC, in the order of their names.
+pub(super) fn nics(context: &Context) -> Result<Vec<Nic>, Unread> {
     let folder = context.roots.sys.join("class/net");
     let mut names = files::list(&folder)?.unwrap_or_default();
     names.sort_unstable();
@@ -111,46 +112,6 @@ fn judge_mtu(nics: &[Nic]) -> Result<Verdict, Unread> {
     let read: Vec<String> = small.iter().map(|nic| format!("{} on {}", nic.mtu, nic.name)).collect();
     let commands = small.iter().map(|nic| format!("ip link set dev {} mtu {JUMBO}", nic.name)).collect();
     Ok(Verdict::new(Status::Warn, list(&read)).with(commands))
-}
-
-pub(super) static RAIL_MTU: Check = Check {
-    id: "rail_mtu",
-    title: "Frame size of NICs of one model",
-    reads: "/sys/class/net/*/{mtu,operstate,speed,device/{vendor,device}}",
-    expected: Expected::always("the same on all of one model and rate, from 25 Gbit/s on"),
-    why: "NICs of one model and rate are the rails of one network, as a rule. RDMA over Ethernet takes its largest message \
-          from the frame size: a rail with smaller frames does more work per byte than the others, and one with larger \
-          frames than its peer loses them without a word.",
-    fixes: &[Fix {
-        command: "ip link set dev NIC mtu SIZE",
-        lasting: Some("in the network's configuration (netplan, NetworkManager, systemd-networkd)"),
-        restarts: "connections that run over the NIC may stall for a moment",
-        risk: "every switch and peer of that network has to take such frames",
-        ..Fix::USUAL
-    }],
-    sources: &[
-        kernel("ABI: /sys/class/net/IFACE/{mtu,speed}", ABI_TESTING),
-        own("a warning: ports of one model can be for different networks"),
-    ],
-    run: |context, _| judge_rails(&nics(context)?),
-};
-
-fn judge_rails(nics: &[Nic]) -> Result<Verdict, Unread> {
-    let mut rails: BTreeMap<(&str, u64), Vec<&Nic>> = BTreeMap::new();
-    for nic in nics {
-        // IP over InfiniBand has frame sizes of its own.
-        let is_ethernet = !nic.name.starts_with("ib");
-        let Some(speed) = nic.speed.filter(|speed| is_ethernet && *speed >= FAST) else { continue };
-        rails.entry((&nic.model, speed)).or_default().push(nic);
-    }
-    rails.retain(|_, rails| rails.len() > 1);
-    Unread::unless(!rails.is_empty(), "no two NICs of one model and rate, 25 Gbit/s or more, that are up")?;
-    let mut wrong = Vec::new();
-    for rails in rails.values().filter(|rails| rails.iter().any(|nic| nic.mtu != rails[0].mtu)) {
-        wrong.extend(rails.iter().map(|nic| format!("{} on {}", nic.mtu, nic.name)));
-    }
-    let all = rails.values().map(Vec::len).sum();
-    Ok(Verdict::listing(Status::Warn, wrong, format!("equal, of {}", count(all, "NIC"))))
 }
 
 pub(super) static SPEED: Check = Check {
@@ -336,21 +297,6 @@ mod tests {
         assert_eq!(verdict.commands, ["ip link set dev eth1 mtu 9000"]);
         assert_eq!(said(verdict), (Warn, "1500 on eth1".to_owned()));
         assert!(judge_mtu(&[nic("eth1", 1500, None)]).is_err());
-    }
-
-    #[test]
-    fn rails() {
-        let fast = |name: &str, mtu| nic(name, mtu, Some(100_000));
-        let rails = [fast("eth0", 9000), fast("eth1", 4200), nic("eth2", 1500, Some(25_000))];
-        assert_eq!(said(judge_rails(&rails).unwrap()), (Warn, "9000 on eth0, 4200 on eth1".to_owned()));
-        assert_eq!(
-            said(judge_rails(&[fast("eth0", 9000), fast("eth1", 9000)]).unwrap()),
-            (Pass, "equal, of 2 NICs".to_owned())
-        );
-        assert!(judge_rails(&rails[1..]).is_err(), "of different rates");
-        assert!(judge_rails(&[nic("eth0", 9000, Some(10_000)), nic("eth1", 1500, Some(10_000))]).is_err(), "slow ones");
-        let other = Nic { model: "b".to_owned(), ..fast("eth1", 1500) };
-        assert!(judge_rails(&[fast("eth0", 9000), other]).is_err(), "of different models");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use crate::source::files;
 
 pub(super) static IOMMU: Check = Check {
     id: "iommu",
-    title: "Translation of the GPUs' memory accesses",
-    reads: "/sys/bus/pci/devices/*/iommu_group/type of every GPU, /proc/sys/kernel/arch, \
-            nvmlDeviceGetVirtualizationMode",
+    title: "Translation of memory accesses of GPUs and RDMA devices",
+    reads: "/sys/bus/pci/devices/*/iommu_group/type of every GPU, /sys/class/infiniband/*/device/iommu_group/type, \
+            /proc/sys/kernel/arch, nvmlDeviceGetVirtualizationMode",
     expected: Expected::always("none, or identity (iommu=pt); machines with arm processors are not judged"),
     why: "When the IOMMU translates, messages between GPUs, and between a GPU and a NIC, go up to the processor and back \
           instead of through the PCIe switch below it: slower, and on some machines they hang.",
@@ -45,16 +45,23 @@ pub(super) static IOMMU: Check = Check {
         for gpu in jobs::gpus(context)? {
             let Some(name) = bus_id::sysfs_name(&gpu.pci_bus_id) else { continue };
             let path = context.roots.sys.join("bus/pci/devices").join(name).join("iommu_group/type");
-            types.extend(files::parse_optional(&path, word)?.map(|kind| (gpu.index, kind)));
+            types.extend(files::parse_optional(&path, word)?.map(|kind| (format!("GPU {}", gpu.index), kind)));
+        }
+        let class = context.roots.sys.join("class/infiniband");
+        let mut devices = files::list(&class)?.unwrap_or_default();
+        devices.sort_unstable();
+        for device in devices {
+            let path = class.join(&device).join("device/iommu_group/type");
+            types.extend(files::parse_optional(&path, word)?.map(|kind| (device, kind)));
         }
         Ok(judge_iommu(&types))
     },
 };
 
-/// By GPU: how its accesses are treated; nothing of GPUs without an IOMMU.
-fn judge_iommu(types: &[(u32, String)]) -> Verdict {
+/// By GPU or RDMA device: how its accesses are treated; nothing of those without an IOMMU.
+fn judge_iommu(types: &[(String, String)]) -> Verdict {
     let translated = types.iter().filter(|(_, kind)| kind.starts_with("DMA"));
-    let read: Vec<String> = translated.map(|(gpu, kind)| format!("GPU {gpu}: {kind}")).collect();
+    let read: Vec<String> = translated.map(|(device, kind)| format!("{device}: {kind}")).collect();
     match (types.is_empty(), read.is_empty()) {
         (true, _) => Verdict::new(Status::Pass, "no IOMMU"),
         (false, true) => Verdict::new(Status::Pass, "not translated"),
@@ -102,11 +109,13 @@ mod tests {
 
     #[test]
     fn translation() {
-        let types = |kinds: &[&str]| kinds.iter().zip(0..).map(|(k, n)| (n, (*k).to_owned())).collect::<Vec<_>>();
+        let types = |kinds: [&str; 2]| {
+            ["GPU 0", "mlx5_0"].into_iter().map(str::to_owned).zip(kinds.map(str::to_owned)).collect::<Vec<_>>()
+        };
         assert_eq!(judge_iommu(&[]).read, "no IOMMU");
-        assert_eq!(judge_iommu(&types(&["identity", "identity"])).status, Pass);
-        let verdict = judge_iommu(&types(&["identity", "DMA-FQ"]));
-        assert_eq!((verdict.status, verdict.read.as_str()), (Warn, "GPU 1: DMA-FQ"));
+        assert_eq!(judge_iommu(&types(["identity", "identity"])).status, Pass);
+        let verdict = judge_iommu(&types(["identity", "DMA-FQ"]));
+        assert_eq!((verdict.status, verdict.read.as_str()), (Warn, "mlx5_0: DMA-FQ"));
     }
 
     #[test]

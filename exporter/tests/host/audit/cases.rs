@@ -10,6 +10,7 @@ use super::{finding, tuned};
 use crate::support::Machine;
 
 mod devices;
+pub(super) use devices::REDIRECTED;
 mod gpus;
 mod jobs;
 mod kernel;
@@ -352,7 +353,8 @@ const UNREADABLE: &str = "/proc/sys/vm/drop_caches";
 #[test]
 fn what_may_not_be_read_is_named_with_what_would_allow_it() {
     let machine = tuned::machine();
-    for case in wrong() {
+    // What a program prints is read by that program, whose error is its own.
+    for case in wrong().filter(|case| !case.path.starts_with("output/")) {
         let found = spoilt(&machine, case.check, case.path, |place| {
             std::fs::remove_file(place).unwrap();
             symlink(UNREADABLE, place).unwrap();

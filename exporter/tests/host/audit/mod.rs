@@ -86,6 +86,9 @@ fn a_tuned_machine_has_nothing_to_report() {
 /// Checks that a node of Slurm jobs gives nothing to judge.
 const OF_PODS: [&str; 1] = ["pod_qos"];
 
+/// Checks that ask a program alone, which a running exporter does not start.
+const OF_PROGRAMS: [&str; 1] = ["pfc_priority"];
+
 /// A check that asks NVML alone, an answer that it should complain about, how, and what it should advise.
 type OfNvml = (&'static str, fn(&mut Values), Status, &'static str, &'static str);
 
@@ -238,6 +241,28 @@ fn an_allocator_is_judged_for_services() {
     assert_eq!(finding(&machine, Profile::Inference, "allocator").status, Status::Error);
 }
 
+/// ConnectX-8's function that reads GPUs directly needs the redirection.
+#[test]
+fn access_control_is_not_judged_with_data_direct() {
+    let machine = tuned::machine();
+    machine.write("sys/bus/pci/devices/0000:19:00.0/config", cases::REDIRECTED);
+    machine.write("sys/bus/pci/devices/0000:1c:00.0/vendor", "0x15b3\n");
+    for (device, status) in [("0x1023", Status::Warn), ("0x2100", Status::NotApplicable)] {
+        machine.write("sys/bus/pci/devices/0000:1c:00.0/device", &format!("{device}\n"));
+        assert_eq!(finding(&machine, Profile::Mixed, "acs").status, status, "{device}");
+    }
+}
+
+/// The metric of the audit's checks must not start programs on a scrape.
+#[test]
+fn a_scrape_starts_no_program() {
+    let machine = tuned::machine();
+    machine.write("output/dcb -j pfc show dev eth1", "");
+    let series = machine.collect("audit").ok().samples().into_keys();
+    assert_eq!(series.filter(|series| series.contains("pfc_priority")).count(), 0);
+    assert_eq!(finding(&machine, Profile::Mixed, "pfc_priority").status, Status::Error);
+}
+
 #[test]
 fn two_processes_on_a_gpu() {
     let mut machine = tuned::machine();
@@ -285,7 +310,7 @@ fn json_has_a_row_for_every_check() {
 #[test]
 fn the_metric_has_one_series_per_check_until_something_changes() {
     let collected = tuned::machine().collect("audit").ok();
-    assert_eq!(collected.count("goodput_audit_status"), CHECKS.len() - OF_PODS.len());
+    assert_eq!(collected.count("goodput_audit_status"), CHECKS.len() - OF_PODS.len() - OF_PROGRAMS.len());
     assert_eq!(collected.value("goodput_audit_status{check=\"cpu_governor\",status=\"pass\"}"), 1.0);
 }
 
@@ -313,7 +338,7 @@ fn what_nvml_does_not_say_is_told_apart() {
 #[test]
 fn a_guest_is_not_judged_for_what_is_its_hypervisors() {
     const OF_BOARD: [&str; 4] = ["power_limit", "gpu_throttle", "clock_limit", "pcie_link"];
-    const OF_BUS: [&str; 3] = ["iommu", "pcie_power_saving", "gpu_nic_affinity"];
+    const OF_BUS: [&str; 4] = ["iommu", "pcie_power_saving", "gpu_nic_affinity", "acs"];
     use Status::{NotApplicable, Warn};
     for (virtualization, of_board, of_bus) in [
         (Virtualization::None, Warn, Warn),
@@ -330,6 +355,7 @@ fn a_guest_is_not_judged_for_what_is_its_hypervisors() {
         machine.write("sys/bus/pci/devices/0000:1a:00.0/iommu_group/type", "DMA-FQ\n");
         machine.write("sys/module/pcie_aspm/parameters/policy", "default performance [powersave] powersupersave\n");
         machine.write("sys/class/infiniband/mlx5_1/device/numa_node", "0\n");
+        machine.write("sys/bus/pci/devices/0000:19:00.0/config", cases::REDIRECTED);
         for (ids, status) in [(&OF_BOARD[..], of_board), (&OF_BUS, of_bus)] {
             for id in ids {
                 let found = finding(&machine, Profile::Mixed, id);

@@ -72,10 +72,10 @@ const FILES: &[(&str, &str)] = &[
     ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
 ];
 
-/// Each GPU is on the socket of an RDMA device, behind another host bridge.
+/// Each GPU is on the socket of an RDMA device, the first below one switch with it, the second behind another host bridge.
 const SLOTS: [(&str, &str); 4] = [
-    ("sys/bus/pci/devices/0000:1a:00.0", "pci0000:17/0000:17:01.0/0000:1a:00.0"),
-    ("sys/class/infiniband/mlx5_0/device", "pci0000:2a/0000:2a:01.0/0000:2b:00.0"),
+    ("sys/bus/pci/devices/0000:1a:00.0", "pci0000:17/0000:17:01.0/0000:18:00.0/0000:19:00.0/0000:1a:00.0"),
+    ("sys/class/infiniband/mlx5_0/device", "pci0000:17/0000:17:01.0/0000:18:00.0/0000:19:01.0/0000:1b:00.0"),
     ("sys/bus/pci/devices/0000:5e:00.0", "pci0000:5d/0000:5d:01.0/0000:5e:00.0"),
     ("sys/class/infiniband/mlx5_1/device", "pci0000:98/0000:98:01.0/0000:99:00.0"),
 ];
@@ -93,6 +93,7 @@ pub(super) fn machine() -> Machine {
     for (path, text) in FILES.iter().chain(cases::tuned_files()) {
         machine.write(path, text);
     }
+    ["dcb", "ethtool"].into_iter().for_each(|name| machine.program(name));
     for (address, class, node) in [("1a", "0x030200", 0), ("3b", "0x020700", 1), ("5e", "0x030200", 1)] {
         let folder = format!("sys/bus/pci/devices/0000:{address}:00.0");
         machine.write(&format!("{folder}/class"), &format!("{class}\n"));

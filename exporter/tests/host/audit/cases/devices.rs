@@ -4,7 +4,35 @@ use goodput_exporter::audit::Status;
 
 use super::{Case, Odd, case};
 
-/// Two NICs of one model.
+/// The configuration space of a bridge, with this control register of Access Control Services.
+const fn config(control: u8) -> [u8; 0x108] {
+    let mut config = [0; 0x108];
+    (config[0x100], config[0x102], config[0x104], config[0x106]) = (0x0d, 1, 0x5f, control);
+    config
+}
+
+/// Bytes below 128 are text.
+const fn text(config: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(config) {
+        Ok(text) => text,
+        Err(_) => panic!("bytes that are no text"),
+    }
+}
+
+const DIRECT: &str = text(&config(0x11));
+pub(in super::super) const REDIRECTED: &str = text(&config(0x1d));
+
+/// What a plain user is shown of it.
+const SHOWN: &str = text(&[0; 64]);
+
+const PFC_ON_3: &str =
+    r#"{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,true,false,false,false,false]}"#;
+const PFC_ON_4: &str =
+    r#"{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,false,true,false,false,false]}"#;
+const PFC_OFF: &str =
+    r#"{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,false,false,false,false,false]}"#;
+
+/// Two NICs of one model; the second does RDMA over Ethernet.
 pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/block/nvme0n1/queue/scheduler", "[none] mq-deadline kyber bfq\n"),
     ("sys/block/nvme0n1/queue/read_ahead_kb", "4096\n"),
@@ -46,6 +74,16 @@ pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
     ("sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "65534\n"),
     ("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_wait", "4294967295\n"),
+    ("sys/class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n"),
+    ("sys/class/infiniband/mlx5_1/device/net/eth1/mtu", "9000\n"),
+    ("sys/class/infiniband/mlx5_1/tc/1/traffic_class", "Global tclass=106\n"),
+    ("output/dcb -j pfc show dev eth1", PFC_ON_3),
+    ("output/dcb -j app show dev eth1", r#"{"dscp_prio":[[0,0],[26,3],[48,6]]}"#),
+    ("output/ethtool -S eth0", "NIC statistics:\n     rx_oversize_pkts_phy: 0\n"),
+    ("output/ethtool -S eth1", "NIC statistics:\n     rx_oversize_pkts_phy: 0\n"),
+    ("sys/bus/pci/devices/0000:19:00.0/config", DIRECT),
+    ("sys/bus/pci/devices/0000:19:01.0/config", DIRECT),
+    ("proc/cpuinfo", "processor : 0\nflags : fpu vme\n\n"),
 ];
 
 pub(super) const WRONG: &[Case] = &[
@@ -85,6 +123,30 @@ pub(super) const WRONG: &[Case] = &[
     case("raid_degraded", "sys/block/md0/md/degraded", "1\n", Status::Fail, "md0 lacks 1 disk", "mdadm"),
     case("nic_mtu", "sys/class/net/eth0/mtu", "1500\n", Status::Warn, "1500 on eth0", "ip link set dev eth0 mtu 9000"),
     case("rail_mtu", "sys/class/net/eth1/mtu", "9216\n", Status::Warn, "9000 on eth0, 9216 on eth1", "ip link set dev"),
+    case(
+        "rail_mtu",
+        "output/ethtool -S eth1",
+        "     rx_oversize_pkts_phy: 12\n",
+        Status::Warn,
+        "eth1 dropped 12 packets longer than its frames",
+        "ip link set dev",
+    ),
+    case(
+        "pfc_priority",
+        "output/dcb -j pfc show dev eth1",
+        PFC_ON_4,
+        Status::Warn,
+        "eth1 has it for priority 4, RDMA has priority 3",
+        "dcb pfc set dev eth1 prio-pfc 3:on",
+    ),
+    case(
+        "acs",
+        "sys/bus/pci/devices/0000:19:01.0/config",
+        REDIRECTED,
+        Status::Warn,
+        "0000:19:01.0 redirects requests and completions",
+        "setpci -s 0000:19:01.0 ECAP_ACS+6.w=0:c",
+    ),
     case(
         "tcp_buffers",
         "proc/sys/net/ipv4/tcp_rmem",
@@ -167,7 +229,7 @@ pub(super) const ODD: &[Odd] = &[
     ("nic_pcie_link", "sys/class/net/eth0/device/max_link_width", Some("wide\n"), Status::Error),
     ("gpu_nic_affinity", "sys/class/infiniband/mlx5_1/device/numa_node", Some("-1\n"), Status::NotApplicable),
     ("gpu_nic_affinity", "sys/class/infiniband/mlx5_1/device/numa_node", Some("none\n"), Status::Error),
-    ("gpu_nic_affinity", "sys/class/infiniband/mlx5_0/device/numa_node", Some("1\n"), Status::Warn),
+    ("gpu_nic_affinity", "sys/class/infiniband/mlx5_0/device/numa_node", Some("1\n"), Status::Pass),
     ("gpu_nic_affinity", "sys/devices/system/node/node1/cpulist", None, Status::NotApplicable),
     ("tcp_buffers", "proc/sys/net/ipv4/tcp_wmem", None, Status::NotApplicable),
     ("tcp_buffers", "proc/sys/net/ipv4/tcp_wmem", Some("4096 16384\n"), Status::Error),
@@ -177,6 +239,22 @@ pub(super) const ODD: &[Odd] = &[
     ("rail_mtu", "sys/class/net/eth0", None, Status::NotApplicable),
     ("rail_mtu", "sys/class/net/eth0/speed", Some("200000\n"), Status::NotApplicable),
     ("rail_mtu", "sys/class/net/eth0/mtu", Some("large\n"), Status::Error),
+    ("rail_mtu", "usr/sbin/ethtool", None, Status::Pass),
+    ("pfc_priority", "sys/class/infiniband", None, Status::NotApplicable),
+    ("pfc_priority", "sys/class/infiniband/mlx5_1/ports/1/link_layer", Some("InfiniBand\n"), Status::NotApplicable),
+    ("pfc_priority", "usr/sbin/dcb", None, Status::NotApplicable),
+    // The kernel's answer for a driver without it: the program ends with an error.
+    ("pfc_priority", "output/dcb -j pfc show dev eth1", None, Status::NotApplicable),
+    ("pfc_priority", "output/dcb -j pfc show dev eth1", Some("pfc-cap 8\n"), Status::Error),
+    ("pfc_priority", "output/dcb -j pfc show dev eth1", Some(PFC_OFF), Status::Pass),
+    ("pfc_priority", "output/dcb -j app show dev eth1", Some("{ }"), Status::NotApplicable),
+    ("pfc_priority", "sys/class/infiniband/mlx5_1/tc/1/traffic_class", None, Status::NotApplicable),
+    ("pfc_priority", "sys/class/infiniband/mlx5_1/tc/1/traffic_class", Some("Global tclass=192\n"), Status::Warn),
+    ("pfc_priority", "sys/class/infiniband/mlx5_1/tc/1/traffic_class", Some("Global tclass=x\n"), Status::Error),
+    ("acs", "sys/class/infiniband", None, Status::NotApplicable),
+    ("acs", "sys/bus/pci/devices/0000:19:00.0/config", None, Status::NotApplicable),
+    ("acs", "sys/bus/pci/devices/0000:19:00.0/config", Some(SHOWN), Status::NoPermission),
+    ("acs", "proc/cpuinfo", Some("flags : fpu hypervisor\n"), Status::NotApplicable),
     ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/counters", None, Status::NotApplicable),
     ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/link_layer", Some("Ethernet\n"), Status::Warn),
     ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", Some("many\n"), Status::Error),
