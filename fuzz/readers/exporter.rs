@@ -5,9 +5,10 @@ use std::path::Path;
 use goodput_exporter::parse::device_id::DeviceId;
 use goodput_exporter::parse::owner::Identity;
 use goodput_exporter::parse::{
-    ByLine, Outcome, bus_id, cgroup, choice, container_log, counters, cpu, cpus, devices, diskstats, environ,
-    hexadecimal, interrupts, irqbalance, job_map, keyed, kubelet, limits, lustre, maps, membership, meminfo, mountinfo,
-    mounts, mountstats, net, number, nvidia, oom, per_cpu, pressure, process, softnet, stat, status, swaps, xid,
+    ByLine, Outcome, bus_id, cgroup, choice, container_log, counters, cpu, cpus, dcb, devices, diskstats, environ,
+    ethtool, hexadecimal, interrupts, io_limits, irqbalance, job_map, keyed, kubelet, limits, lustre, maps, membership,
+    meminfo, mountinfo, mounts, mountstats, net, number, nvidia, oom, pci_config, per_cpu, pressure, process, softnet,
+    stat, status, swaps, xid,
 };
 use goodput_exporter::source::pod_resources::proto::ListResponse;
 use goodput_exposition::{Format, Limits, Points, about};
@@ -68,6 +69,7 @@ pub(crate) fn cgroup_files(bytes: &[u8]) {
     _ = (read(cgroup::limit(text)), read(cgroup::cpu_max(text)), read(cgroup::io_stat(text, |_| false)));
     _ = (read(cgroup::io_stat_of(text, "259:0")), read(cgroup::blkio(text)), read(cgroup::numa_stat(text)));
     _ = read(devices::gpus(text));
+    _ = (read(io_limits::io_max(text)), read(io_limits::throttle(text, io_limits::Kind::WrittenBytes)));
     text.lines().for_each(|path| _ = Identity::of(path).id());
     _ = (job_map::file_name(text), job_map::jobs(text));
 }
@@ -84,7 +86,7 @@ pub(crate) fn mount_files(bytes: &[u8]) {
     _ = (mounts::tmpfs_size(text), lustre::names(text));
 }
 
-/// `/sys`, the driver's files, and settings of daemons.
+/// `/sys`, the driver's files, settings of daemons, and what programs say of NICs.
 pub(crate) fn device_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     let ranges = read(cpus::ranges(text)).unwrap_or_default();
@@ -94,6 +96,8 @@ pub(crate) fn device_files(bytes: &[u8]) {
     _ = (read(net::port_active(text)), read(net::port_rate(text)), read(nvidia::module(text)));
     _ = (read(nvidia::parameters(text, |_, _| {})), read(nvidia::information(text)), read(irqbalance::settings(text)));
     _ = (bus_id::Address::parse(text), bus_id::sysfs_name(text));
+    _ = (read(ethtool::statistics(text)), read(dcb::pfc(text)), read(dcb::dscp_priorities(text)));
+    _ = (read(dcb::traffic_class(text)), pci_config::AccessControl::of(bytes).redirects());
 }
 
 /// `/dev/kmsg`, record by record.
