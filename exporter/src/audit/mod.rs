@@ -12,6 +12,7 @@ pub mod render;
 mod text;
 
 use clap::ValueEnum;
+use goodput_catalog::Metric;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -67,6 +68,8 @@ pub struct Check {
     pub title: &'static str,
     /// The files and NVML calls it reads.
     pub reads: &'static str,
+    /// Our own metrics with the facts that it judges, where there are any. Those of DCGM are not listed.
+    pub families: &'static [&'static Metric],
     /// What should be found.
     pub expected: Expected,
     /// Why it matters to a GPU.

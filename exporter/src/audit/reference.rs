@@ -46,6 +46,10 @@ fn section(check: &Check, out: &mut String) {
     // Stars in paths are no emphasis.
     let reads = check.reads.replace('*', "\\*");
     let _ = writeln!(out, "\n## {}\n\n{}. Reads {reads}.\n\n{}", check.id, check.title, check.why);
+    if !check.families.is_empty() {
+        let names: Vec<String> = check.families.iter().map(|metric| format!("`{}`", metric.name)).collect();
+        let _ = writeln!(out, "\nMetrics with these facts: {}.", names.join(", "));
+    }
     for fix in check.fixes {
         let _ = writeln!(out, "\n```text\n{}\n```\n", fix.command);
         if let Some(lasting) = fix.lasting {
@@ -94,6 +98,12 @@ mod tests {
         for check in CHECKS {
             assert!(check.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", check.id);
             assert!(!check.fixes.is_empty() && !check.sources.is_empty(), "{}", check.id);
+            let mut families: Vec<&str> = check.families.iter().map(|metric| metric.name).collect();
+            families.sort_unstable();
+            families.dedup();
+            assert_eq!(families.len(), check.families.len(), "{}: a metric is listed twice", check.id);
+            let is_own = families.iter().all(|name| name.starts_with("goodput_"));
+            assert!(is_own, "{}: {families:?} has a metric of DCGM", check.id);
             assert!(check.why.ends_with('.') && !check.title.ends_with('.'), "{}", check.id);
             for source in check.sources {
                 let no_page = matches!(source.grade, Grade::Own | Grade::Book);

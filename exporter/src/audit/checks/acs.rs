@@ -18,6 +18,7 @@ pub(super) static ACS: Check = Check {
     title: "Access control between GPUs and NICs",
     reads: "/sys/bus/pci/devices/*/config of the switch ports between GPUs and RDMA devices, /proc/cpuinfo, \
             nvmlDeviceGetVirtualizationMode",
+    families: &[],
     expected: Expected::always(
         "no redirection of requests or completions at switches that a GPU and an RDMA device share",
     ),

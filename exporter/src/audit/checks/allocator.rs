@@ -7,6 +7,7 @@ pub(super) static ALLOCATOR: Check = Check {
     id: "allocator",
     title: "Allocator of host memory",
     reads: "/proc/PID/maps of every GPU process",
+    families: &[],
     expected: Expected {
         training: "any",
         inference: "jemalloc, TCMalloc or mimalloc, where many threads serve requests",

@@ -22,6 +22,11 @@ pub(super) static CPU_QUOTA: Check = Check {
     title: "CPU quota of the jobs on GPUs",
     reads: "cpu.max, cpu.stat, cpuset.cpus.effective of every cgroup with GPU processes and of those above it, or their v1 \
             counterparts",
+    families: &[
+        &catalog::host::CGROUP_CPU_LIMIT,
+        &catalog::host::CGROUP_CPU_PERIODS,
+        &catalog::host::CGROUP_CPU_THROTTLED_PERIODS,
+    ],
     expected: Expected::always("no quota below the allowed CPUs that is ever reached"),
     why: "A job that reaches its quota stands still until the next period, all threads at once: loaders, the thread \
           that launches kernels, NCCL's. The GPU waits up to 100 ms, often.",
@@ -104,6 +109,11 @@ pub(super) static MEMORY_LIMIT: Check = Check {
     title: "Memory limit of the jobs on GPUs",
     reads: "memory.max, memory.current, memory.stat inactive_file, memory.events oom_kill of every cgroup with GPU \
             processes and of those above it, or their v1 counterparts",
+    families: &[
+        &catalog::host::CGROUP_MEMORY_MAX,
+        &catalog::host::CGROUP_MEMORY_WORKING_SET,
+        &catalog::host::CGROUP_MEMORY_OOM_KILLS,
+    ],
     expected: Expected::always("a limit, a working set below 90 % of it, no OOM kills"),
     why: "One worker killed at its limit ends or hangs the whole distributed job, often days in. Without a limit the \
           node's memory is the limit, and the kernel kills whatever it finds largest, whoever caused it.",
@@ -184,6 +194,7 @@ pub(super) static CPUS_PER_GPU: Check = Check {
     id: "cpus_per_gpu",
     title: "CPUs of a job for each of its GPUs",
     reads: "cpu.max, cpuset.cpus.effective of every cgroup with GPU processes, or their v1 counterparts",
+    families: &[&catalog::host::CGROUP_CPU_LIMIT, &catalog::host::CGROUP_ALLOWED_CPUS],
     expected: Expected::always("at least one CPU per GPU"),
     why: "Each GPU has one thread that launches its kernels and keeps it fed. With fewer CPUs than GPUs these threads take \
           turns, before a single loader has run.",

@@ -9,6 +9,7 @@ pub(super) static SOURCE: Check = Check {
     id: "clocksource",
     title: "Clock source",
     reads: "/sys/devices/system/clocksource/clocksource0/{current,available}_clocksource",
+    families: &[],
     expected: Expected::always("one that programs read without a system call, such as tsc"),
     why: "Frameworks, NCCL and the CUDA runtime ask for the time all along. When the kernel has given up the TSC, each \
           question is a system call and a slow device read instead of some nanoseconds.",
@@ -46,6 +47,7 @@ pub(super) static SYNC: Check = Check {
     id: "time_sync",
     title: "Time synchronisation",
     reads: "/run/systemd/timesync/synchronized, pid files of chronyd, ntpd and ntpd-rs in /run, /proc/PID/comm",
+    families: &[],
     expected: Expected::always("a running time daemon"),
     why: "Logs, traces and metrics of one job on many nodes are only comparable on one clock, certificates and tickets \
           expire by it, and back-ends refuse samples from the future.",

@@ -13,6 +13,7 @@ pub(super) static GOVERNOR: Check = Check {
     id: "cpu_governor",
     title: "CPU frequency governor",
     reads: "/sys/devices/system/cpu/cpufreq/policy*/{scaling_governor,scaling_driver,energy_performance_preference}",
+    families: &[&catalog::cpu::CPU_GOVERNOR],
     expected: Expected::always("performance, or energy_performance_preference performance where the CPU scales itself"),
     why: "The threads that feed a GPU work in short bursts. A governor that raises the frequency after it has seen load \
           lets every burst begin slowly; `powersave` of a driver without its own scaling never raises it.",
@@ -85,6 +86,7 @@ pub(super) static IDLE_STATES: Check = Check {
     id: "cpu_idle_states",
     title: "Deep idle states",
     reads: "/sys/devices/system/cpu/cpu*/cpuidle/state*/{name,latency,disable}",
+    families: &[],
     expected: Expected {
         training: "no enabled state that takes more than 99 us to leave",
         inference: "no enabled state beyond the first that takes more than 3 us to leave",
@@ -178,6 +180,7 @@ pub(super) static ISOLATED: Check = Check {
     id: "isolated_cpus",
     title: "Isolated CPUs",
     reads: "/sys/devices/system/cpu/{isolated,nohz_full}, /proc/PID/status Cpus_allowed_list of every GPU process",
+    families: &[&catalog::cpu::CPU_ISOLATED, &catalog::cpu::CPU_TICKLESS],
     expected: Expected::always("no GPU process on isolated CPUs, unless it pins each of its threads itself"),
     why: "The scheduler does not balance isolated CPUs (isolcpus=): threads stay on the one that they start on. A job \
           that is given only such CPUs runs all its loaders on one of them.",

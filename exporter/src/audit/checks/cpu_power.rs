@@ -16,6 +16,7 @@ pub(super) static TURBO: Check = Check {
     id: "cpu_turbo",
     title: "Turbo frequencies",
     reads: "/sys/devices/system/cpu/{intel_pstate/no_turbo,cpufreq/boost}",
+    families: &[],
     expected: Expected::always("allowed"),
     why: "One thread launches the kernels of a GPU, and runs alone on its core: it is what turbo is made for. Without it \
           that thread runs at the base frequency.",
@@ -46,6 +47,7 @@ pub(super) static OFFLINE: Check = Check {
     id: "offline_cpus",
     title: "CPUs that are switched off",
     reads: "/sys/devices/system/cpu/{present,online,smt/control}",
+    families: &[],
     expected: Expected::always("every CPU that is present is online, unless SMT is switched off as a whole"),
     why: "A CPU that was taken offline for a test, or by the firmware after errors, is missing from every cpuset, and its \
           share of the machine's power and cache goes unused.",
@@ -81,6 +83,7 @@ pub(super) static FREQUENCY: Check = Check {
     title: "Limits of the CPU frequency",
     reads: "/sys/devices/system/cpu/cpufreq/policy*/{scaling_max_freq,cpuinfo_max_freq,scaling_driver,\
             scaling_available_frequencies}",
+    families: &[&catalog::cpu::CPU_MAX_FREQUENCY],
     expected: Expected::always("the highest frequency that the CPU has"),
     why: "A limit that a power-saving profile or a thermal daemon set stays until somebody raises it. The threads that \
           launch kernels run at that speed, whatever the governor.",
@@ -140,6 +143,7 @@ pub(super) static PLATFORM: Check = Check {
     id: "platform_profile",
     title: "Power profile of the firmware",
     reads: "/sys/firmware/acpi/platform_profile",
+    families: &[],
     expected: Expected::always("performance"),
     why: "The firmware shares out power by it. In any other profile it saves power first, whatever the operating system \
           asks for.",
@@ -165,6 +169,7 @@ pub(super) static BIAS: Check = Check {
     id: "energy_perf_bias",
     title: "What the CPU prefers, energy or performance",
     reads: "/sys/devices/system/cpu/cpu*/power/energy_perf_bias of the first CPU of every NUMA node",
+    families: &[],
     expected: Expected::always("0, performance"),
     why: "Intel's processors weigh their own power saving by it: when they raise frequencies, how deep the uncore sleeps, \
           how long links stay awake.",
@@ -207,6 +212,7 @@ pub(super) static THERMAL: Check = Check {
     id: "cpu_thermal_throttle",
     title: "CPUs that were slowed down by heat",
     reads: "/sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count of the first CPU of every NUMA node",
+    families: &[],
     expected: Expected::always("never since boot"),
     why: "A processor that gets too hot lowers its clock. It shares its air with the GPUs: what slows the one down is about \
           to slow down the others.",

@@ -17,6 +17,7 @@ pub(super) static MODULES: Check = Check {
     id: "driver_modules",
     title: "Kernel modules of the driver",
     reads: "/proc/modules, /sys/bus/pci/devices/*/{class,vendor,uevent}",
+    families: &[&catalog::driver::DRIVER_MODULE, &catalog::gpu::PCI_DEVICES],
     expected: Expected::always("nvidia and nvidia_uvm loaded"),
     why: "Without nvidia nothing works, without nvidia_uvm CUDA does not start. Modules that are only loaded by the \
           first job make it wait, and in a container it may not be able to load them at all.",
@@ -70,6 +71,7 @@ pub(super) static NOUVEAU: Check = Check {
     id: "nouveau",
     title: "Another driver for the GPUs",
     reads: "/proc/modules",
+    families: &[],
     expected: Expected::always("nouveau is not loaded"),
     why: "The kernel's own driver for NVIDIA GPUs takes them before the vendor's can. Which one wins is decided again at every boot, and after an update of the kernel.",
     fixes: &[Fix {
@@ -97,6 +99,7 @@ pub(super) static FABRIC: Check = Check {
     id: "fabric_manager",
     title: "Fabric manager",
     reads: "/sys/bus/pci/devices/*/{class,vendor}, /proc/*/comm, pid files of nv-fabricmanager in /run",
+    families: &[&catalog::driver::DRIVER_DAEMON],
     expected: Expected::always("it runs where there are NVSwitches"),
     why: "It sets up the NVSwitches. Without it CUDA does not start on such a machine (\"system not yet initialized\"), and \
           when it has stopped, errors of the links are handled by nobody.",
@@ -175,6 +178,7 @@ pub(super) static VERSION: Check = Check {
     id: "driver_version",
     title: "Driver and library of one version",
     reads: "/proc/driver/nvidia/version, nvmlSystemGetDriverVersion",
+    families: &[&catalog::driver::DRIVER_INFO, &catalog::gpu::DRIVER_INFO],
     expected: Expected::always("the loaded kernel module and the installed library agree"),
     why: "After an upgrade of the packages the old module stays loaded. Running jobs go on, new ones and nvidia-smi fail \
           with a version mismatch.",
@@ -211,6 +215,7 @@ pub(super) static CUDA: Check = Check {
     id: "cuda_driver",
     title: "CUDA that the driver runs",
     reads: "/proc/driver/nvidia/version",
+    families: &[&catalog::driver::DRIVER_INFO],
     expected: Expected::always("525 or later, which runs CUDA 12; 580 or later also CUDA 13"),
     why: "A program that was built with a newer CUDA than the driver knows ends with \"driver version is insufficient\", and \
           frameworks are no longer built for the older ones. NVIDIA's compatibility package helps on data-centre GPUs only.",
@@ -249,6 +254,7 @@ pub(super) static RDMA: Check = Check {
     id: "gpudirect_rdma",
     title: "GPUDirect RDMA",
     reads: "/sys/class/infiniband, /proc/modules, /proc/driver/nvidia/version",
+    families: &[&catalog::network::RDMA_PORTS, &catalog::driver::DRIVER_MODULE],
     expected: Expected::always("nvidia_peermem loaded or the open kernel modules, where there are RDMA devices"),
     why: "Without either the NIC cannot reach GPU memory: every message between nodes is copied through host memory.",
     fixes: &[

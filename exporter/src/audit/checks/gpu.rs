@@ -8,6 +8,7 @@ pub(super) static PERSISTENCE: Check = Check {
     id: "persistence_mode",
     title: "GPU persistence",
     reads: "nvmlDeviceGetPersistenceMode",
+    families: &[],
     expected: Expected::always("on for every GPU"),
     why: "Without it the driver takes a GPU down when its last user ends, and the next job waits while it is \
           initialised; limits and clocks that were set are lost as well. An exporter that runs all the time keeps the \
@@ -53,6 +54,7 @@ pub(super) static PCIE_LINK: Check = Check {
     title: "PCIe link of each GPU",
     reads: "nvmlDeviceGet{Curr,Max}PcieLink{Generation,Width}, nvmlDeviceGetUtilizationRates, \
             nvmlDeviceGetVirtualizationMode",
+    families: &[&catalog::health::PCIE_DEGRADED],
     expected: Expected::always("the width that GPU and slot can do; the generation as well while the GPU works"),
     why: "A link that came up with half its lanes, or a generation below, halves every copy between host and GPU. An \
           idle GPU lowers the generation on purpose, so that it is only judged while the GPU works.",

@@ -40,6 +40,7 @@ pub(super) static POWER_LIMIT: Check = Check {
     id: "power_limit",
     title: "Power limit of each GPU",
     reads: "NVML fields POWER_ENFORCED_LIMIT, POWER_DEFAULT_LIMIT, nvmlDeviceGetVirtualizationMode",
+    families: &[],
     expected: Expected::always("at least the limit that the board starts with"),
     why: "A lowered limit lowers the clocks as soon as a kernel needs the power, and one such GPU slows down every GPU of \
           a synchronous job. Where somebody saves power on purpose, this is what it is paid with.",
@@ -77,6 +78,7 @@ pub(super) static ROW_REMAP: Check = Check {
     id: "row_remap",
     title: "Remapped memory rows",
     reads: "NVML fields REMAPPED_PENDING, REMAPPED_FAILURE (Ampere and later)",
+    families: &[],
     expected: Expected::always("none pending, none failed"),
     why: "A row of memory that went bad is replaced at the next reset of the GPU; until then the driver works around it. \
           When no spare row is left, remapping fails, and the next error in that bank ends a job.",
@@ -117,6 +119,7 @@ pub(super) static PAGE_RETIREMENT: Check = Check {
     id: "page_retirement",
     title: "Retired memory pages",
     reads: "NVML field RETIRED_PENDING (before Ampere)",
+    families: &[&catalog::health::RETIRED_PENDING],
     expected: Expected::always("none pending"),
     why: "A page of GPU memory that went bad is only taken out of use when the driver attaches to the GPU anew. Until \
           then a job may be given it.",
@@ -138,6 +141,7 @@ pub(super) static RECOVERY: Check = Check {
     id: "recovery_action",
     title: "What the driver wants done with each GPU",
     reads: "NVML field GET_GPU_RECOVERY_ACTION",
+    families: &[&catalog::gpu::RECOVERY_ACTION],
     expected: Expected::always("nothing"),
     why: "After some errors the driver cannot go on by itself: new jobs on such a GPU fail, or fail sooner or later, until \
           somebody does what it asks for.",
@@ -172,6 +176,7 @@ pub(super) static ECC_ERRORS: Check = Check {
     id: "gpu_ecc_errors",
     title: "Uncorrectable memory errors of each GPU",
     reads: "NVML field ECC_DBE_VOL_TOTAL",
+    families: &[],
     expected: Expected::always("none since the driver was loaded"),
     why: "Each of them ended a process, or spoiled its results. A GPU that had one is more likely to have the next: whoever \
           places jobs should know.",
@@ -197,6 +202,7 @@ pub(super) static THROTTLE: Check = Check {
     id: "gpu_throttle",
     title: "GPUs that are slowed down to protect them",
     reads: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetVirtualizationMode",
+    families: &[&catalog::health::CLOCK_EVENT],
     expected: Expected::always("no slowdown by heat, power brake or hardware at this moment"),
     why: "A slowdown by the hardware halves the clocks or worse, and a synchronous job runs as fast as its slowest GPU. It \
           comes from cooling, from the power supply, or from a defect: no setting mends it.",
@@ -241,6 +247,7 @@ pub(super) static MODELS: Check = Check {
     id: "gpu_models",
     title: "One model of GPU",
     reads: "nvmlDeviceGetName",
+    families: &[&catalog::gpu::INFO],
     expected: Expected::always("the same model everywhere in the node"),
     why: "A synchronous job runs as fast as its slowest GPU and holds as much as its smallest. Schedulers that count GPUs \
           do not tell them apart unless they are told to.",
@@ -266,6 +273,7 @@ pub(super) static COUNT: Check = Check {
     id: "gpu_count",
     title: "GPUs on the bus and in the driver",
     reads: "/sys/bus/pci/devices/*/{class,vendor,uevent}, nvmlDeviceGetCount",
+    families: &[&catalog::gpu::PCI_DEVICES, &catalog::gpu::INFO],
     expected: Expected::always("the driver sees every NVIDIA GPU of the PCI bus that no virtual machine has"),
     why: "A GPU whose initialisation failed is missing from nvidia-smi, from the scheduler and from every dashboard that \
           counts what is there: nobody misses it.",

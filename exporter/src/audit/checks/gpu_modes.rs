@@ -12,6 +12,7 @@ pub(super) static ECC: Check = Check {
     id: "ecc_mode",
     title: "Error correction of GPU memory",
     reads: "NVML fields ECC_CURRENT, ECC_PENDING",
+    families: &[],
     expected: Expected::always("on for every GPU, and nothing waiting to change"),
     why: "Without it a flipped bit is not seen: a training run learns from it, a service answers with it. A change waits \
           for the next reboot, and then comes unexpected.",
@@ -52,6 +53,7 @@ pub(super) static MIG: Check = Check {
     id: "mig_pending",
     title: "Changes of MIG that wait",
     reads: "nvmlDeviceGetMigMode",
+    families: &[&catalog::mig::MODE],
     expected: Expected::always("no change waiting for a reset"),
     why: "The GPU changes from whole to cut up, or back, at its next reset, whatever causes that. Whoever planned with the \
           one finds the other.",
@@ -86,6 +88,7 @@ pub(super) static COMPUTE: Check = Check {
     id: "compute_mode",
     title: "Who may use each GPU",
     reads: "nvmlDeviceGetComputeMode",
+    families: &[],
     expected: Expected::always("the same on every GPU, and not prohibited"),
     why: "On a prohibited GPU no CUDA program starts. On an exclusive one the second process fails, unless MPS is between \
           them; that is a fine rule for a whole node, and a riddle when one GPU has it and the next has not.",
@@ -123,6 +126,7 @@ pub(super) static CLOCKS: Check = Check {
     id: "clock_limit",
     title: "Clocks limited by a user",
     reads: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetVirtualizationMode",
+    families: &[],
     expected: Expected::always("no GPU held below its highest clock by a setting"),
     why: "Clocks that were locked for a benchmark stay locked until the driver is loaded anew. One such GPU slows down every \
           GPU of a synchronous job, and nothing else about it looks wrong.",

@@ -8,6 +8,7 @@ pub(super) static SHARING: Check = Check {
     id: "gpu_sharing",
     title: "Processes that share a GPU",
     reads: "nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses, nvmlDeviceGetMigMode, /proc/PID/comm",
+    families: &[&catalog::gpu::PROCESSES, &catalog::mig::MODE],
     expected: Expected::always("one process per GPU, or an MPS server or MIG between them"),
     why: "Without MPS or MIG processes take turns: while one has the GPU the others wait, and the gaps of one are not filled \
           by the next. Ranks of one job that all open a context on GPU 0 also take hundreds of megabytes of its memory each.",

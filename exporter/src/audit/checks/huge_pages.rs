@@ -11,6 +11,7 @@ pub(super) static THP_ENABLED: Check = Check {
     id: "thp_enabled",
     title: "Transparent huge pages",
     reads: "/sys/kernel/mm/transparent_hugepage/enabled",
+    families: &[&catalog::memory::THP],
     expected: Expected { training: "madvise or always", inference: "madvise or never", mixed: "madvise" },
     why: "Huge pages save page faults and TLB misses in large host buffers, but with `always` every program pays for \
           zeroing and compacting them, at moments it does not choose. With `madvise` only those that ask do.",
@@ -44,6 +45,7 @@ pub(super) static THP_DEFRAG: Check = Check {
     id: "thp_defrag",
     title: "Compaction on page faults",
     reads: "/sys/kernel/mm/transparent_hugepage/{enabled,defrag}",
+    families: &[&catalog::memory::THP],
     expected: Expected::always("anything but always, or huge pages off"),
     why: "With `always` a page fault that finds no free huge page stops the program until the kernel has reclaimed and \
           compacted memory. On a node whose memory is full of page cache, as after reading a data set, loaders and \
@@ -77,6 +79,7 @@ pub(super) static POOLS: Check = Check {
     id: "hugetlb_pools",
     title: "Reserved huge pages",
     reads: "/sys/kernel/mm/hugepages/hugepages-*/{nr,free,resv}_hugepages",
+    families: &[&catalog::memory::HUGETLB_TOTAL, &catalog::memory::HUGETLB_FREE, &catalog::memory::HUGETLB_RESERVED],
     expected: Expected::always("no pool that nothing uses"),
     why: "Pages in a hugetlb pool are taken from everything else: jobs, page cache, pinned buffers. A pool that \
           nothing has mapped or reserved is memory lost, and brings the node's out-of-memory point nearer.",

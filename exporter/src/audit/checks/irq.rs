@@ -15,6 +15,7 @@ pub(super) static AFFINITY: Check = Check {
     id: "irq_affinity",
     title: "Interrupts of GPUs and NICs",
     reads: "/proc/interrupts, /proc/irq/*/{effective_affinity_list,smp_affinity_list}, /sys/bus/pci/devices/*/{class,numa_node}",
+    families: &[&catalog::irq::IRQ_DEVICE, &catalog::irq::IRQ_INTERRUPTS],
     expected: Expected::always("every interrupt that occurs is served on its device's NUMA node"),
     why: "The CPU that serves an interrupt pulls the device's data into its caches. On the other socket that costs the \
           interconnect twice. Interrupts of NVMe and RAID queues are left out: the kernel spreads them over all CPUs by \
@@ -38,6 +39,11 @@ pub(super) static BALANCER: Check = Check {
     title: "Who spreads interrupts",
     reads: "/proc/*/comm, /etc/{default,sysconfig}/irqbalance, /proc/interrupts, \
             /proc/irq/*/{effective_affinity_list,smp_affinity_list}",
+    families: &[
+        &catalog::irq::IRQBALANCE_RUNNING,
+        &catalog::irq::IRQBALANCE_INFO,
+        &catalog::irq::IRQBALANCE_BANNED_CPUS,
+    ],
     expected: Expected::always("irqbalance, or affinities set by hand so that GPUs and NICs do not share one CPU"),
     why: "The kernel leaves an interrupt where it was first put. When all queues of the NICs are served by one CPU, that CPU \
           bounds what the node receives, and whichever job runs on it waits.",

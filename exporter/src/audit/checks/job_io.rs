@@ -12,6 +12,7 @@ pub(super) static LIMITS: Check = Check {
     title: "Limits on the I/O of the jobs on GPUs",
     reads: "io.max of every v2 cgroup with GPU processes and of those above it, blkio.throttle.*_device of those of v1, \
             /sys/dev/block/*/uevent",
+    families: &[&catalog::host::CGROUP_IO_LIMIT_BYTES, &catalog::host::CGROUP_IO_LIMIT_OPERATIONS],
     expected: Expected::always("none"),
     why: "At such a limit the kernel holds back reads of the data set and writes of the checkpoint, however fast the disk \
           is. Disk metrics then show an idle disk, and the GPU waits.",

@@ -20,6 +20,7 @@ pub(super) static PIDS: Check = Check {
     id: "pids_limit",
     title: "Task limit of the jobs on GPUs",
     reads: "pids.current, pids.max, pids.events of every cgroup with GPU processes and of those above it",
+    families: &[&catalog::host::CGROUP_TASKS],
     expected: Expected::always("below 80 % of it, and never met"),
     why: "At the limit the next thread of a loader, of NCCL or of a thread pool cannot be started: the job ends, or hangs \
           with a part of its threads. Container runtimes and systemd set such limits without being asked.",
@@ -95,6 +96,7 @@ pub(super) static OPEN_FILES: Check = Check {
     id: "open_files",
     title: "Open-file limit of GPU processes",
     reads: "/proc/PID/limits \"Max open files\" of every GPU process",
+    families: &[],
     expected: Expected::always("more than 1024"),
     why: "PyTorch hands every tensor of a loader to the trainer as an open file, and NCCL opens sockets to every peer. At \
           the default limit the job ends with \"too many open files\", often only at scale.",
@@ -139,6 +141,7 @@ pub(super) static SHM: Check = Check {
     id: "shm_size",
     title: "Shared memory of GPU processes",
     reads: "/proc/PID/mounts of every GPU process: the size of /dev/shm",
+    families: &[],
     expected: Expected::always("more than the 64 MiB that container runtimes give by default"),
     why: "Loaders pass batches, and NCCL messages between GPUs, through /dev/shm. When it is full a worker dies with a bus \
           error, or NCCL fails to start.",
@@ -194,6 +197,7 @@ pub(super) static OOM_PRIORITY: Check = Check {
     id: "oom_priority",
     title: "Who is killed first when memory runs out",
     reads: "/proc/PID/oom_score_adj of every GPU process",
+    families: &[],
     expected: Expected::always("less than 1000"),
     why: "At 1000 the kernel kills the process before all others, however small it is: a pod without any request or limit \
           has that. A distributed job ends with its first rank.",

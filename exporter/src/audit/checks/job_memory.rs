@@ -8,6 +8,7 @@ pub(super) static HIGH: Check = Check {
     id: "memory_high",
     title: "Jobs that are slowed down at their memory limit",
     reads: "memory.high, memory.events high of every v2 cgroup with GPU processes and of those above it",
+    families: &[&catalog::host::CGROUP_MEMORY_HIGH_EVENTS],
     expected: Expected::always("no memory.high that is ever passed"),
     why: "Above memory.high every allocation of the job has to free pages first, and is delayed besides. Nothing fails and \
           nothing is logged: the loaders get slow, and the GPU waits.",
@@ -43,6 +44,7 @@ pub(super) static SWAP: Check = Check {
     id: "job_swap",
     title: "Jobs that may be swapped out",
     reads: "memory.swap.max of every v2 cgroup with GPU processes, /proc/swaps",
+    families: &[&catalog::memory::SWAP_DEVICE_SIZE],
     expected: Expected::always("0, or no swap device"),
     why: "A limit of memory alone does not keep a job in memory: at the limit the kernel swaps it out where there is room, \
           and the job runs on, at the speed of a disk.",

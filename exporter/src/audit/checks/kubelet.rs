@@ -72,6 +72,7 @@ pub(super) static CPU: Check = Check {
     title: "How the kubelet gives out CPUs",
     reads: "cpuManagerPolicy in /var/lib/kubelet/config.yaml or EKS's /etc/kubernetes/kubelet/{config,kubelet-config}.json; \
             policyName in /var/lib/kubelet/cpu_manager_state",
+    families: &[&catalog::kubelet::KUBELET_INFO, &catalog::kubelet::KUBELET_UNKNOWN],
     expected: Expected::always("static"),
     why: "With the default all pods share all CPUs: a trainer's threads move between sockets and wait behind whatever else \
           the node runs. With static a Guaranteed pod that asks for whole CPUs has them alone.",
@@ -94,6 +95,7 @@ pub(super) static TOPOLOGY: Check = Check {
     title: "How the kubelet aligns GPUs, NICs and CPUs",
     reads: "topologyManagerPolicy and topologyManagerScope in the kubelet's configuration, /sys/devices/system/node, \
             /sys/bus/pci/devices/*/numa_node of every GPU",
+    families: &[&catalog::kubelet::KUBELET_INFO, &catalog::kubelet::KUBELET_UNKNOWN],
     expected: Expected::always("best-effort or restricted"),
     why: "With the default a pod gets a GPU of one socket and CPUs and NIC of the other. With single-numa-node a pod that \
           takes the GPUs of both sockets fits nowhere and is rejected.",
@@ -143,6 +145,7 @@ pub(super) static MEMORY: Check = Check {
     title: "How the kubelet gives out memory",
     reads: "memoryManagerPolicy in the kubelet's configuration, policyName in /var/lib/kubelet/memory_manager_state, \
             /sys/devices/system/node",
+    families: &[&catalog::kubelet::KUBELET_INFO, &catalog::kubelet::KUBELET_UNKNOWN],
     expected: Expected::always("Static"),
     why: "CPUs on the GPU's socket do not help a pod whose memory is on the other because that is where some was free. \
           With Static a Guaranteed pod's memory is on the nodes of its CPUs and GPUs.",

@@ -12,6 +12,7 @@ pub(super) static MEMLOCK: Check = Check {
     id: "memlock",
     title: "Locked-memory limit of GPU processes",
     reads: "/proc/PID/limits \"Max locked memory\" of every GPU process, /sys/class/infiniband",
+    families: &[&catalog::process::PROCESS_MEMLOCK, &catalog::network::RDMA_PORTS],
     expected: Expected::always("unlimited where there are RDMA devices"),
     why: "RDMA devices register buffers by locking them. Below what NCCL or UCX registers, that fails: the job ends, or \
           falls back to TCP. Buffers that CUDA itself allocates are not known to count, so that a low limit says \

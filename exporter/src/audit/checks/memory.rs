@@ -17,6 +17,7 @@ pub(super) static ZONE_RECLAIM: Check = Check {
     id: "zone_reclaim",
     title: "Reclaim before memory of another node is used",
     reads: "/proc/sys/vm/zone_reclaim_mode",
+    families: &[],
     expected: Expected::always("0"),
     why: "Otherwise a node that is full of page cache is cleaned, page by page, in the middle of a job's allocation, while \
           the other node has memory free. Reading a data set fills a node with page cache.",
@@ -38,6 +39,7 @@ pub(super) static OVERCOMMIT: Check = Check {
     id: "overcommit",
     title: "Reservations of memory that is never used",
     reads: "/proc/sys/vm/overcommit_memory",
+    families: &[],
     expected: Expected::always("0 or 1"),
     why: "CUDA reserves address space for the memory of the host and of all GPUs, far more than it ever uses, and a process \
           that starts loaders by fork reserves its own memory again for each. With 2 the kernel counts that, and says \
@@ -62,6 +64,7 @@ pub(super) static PANIC_ON_OOM: Check = Check {
     id: "panic_on_oom",
     title: "What a lack of memory does to the node",
     reads: "/proc/sys/vm/panic_on_oom",
+    families: &[],
     expected: Expected::always("0"),
     why: "Otherwise one job that takes too much memory takes the node down, and with it every other job on it. With 2 \
           even a job that only reached its own limit does.",
@@ -88,6 +91,7 @@ pub(super) static KSM: Check = Check {
     id: "ksm",
     title: "Merging of equal pages",
     reads: "/sys/kernel/mm/ksm/run",
+    families: &[],
     expected: Expected::always("not running (0 or 2), unless the node runs virtual machines"),
     why: "A kernel thread reads all memory that programs offered, over and over, and takes CPU time and memory bandwidth \
           from the jobs. Writing to a merged page faults. Only virtual machines gain much.",
@@ -112,6 +116,7 @@ pub(super) static JOB_NODES: Check = Check {
     id: "job_memory_nodes",
     title: "Memory nodes of the jobs on GPUs",
     reads: "/proc/PID/status Mems_allowed_list of every GPU process, /sys/bus/pci/devices/*/numa_node",
+    families: &[&catalog::host::CGROUP_ALLOWED_MEMORY, &catalog::host::GPU_NUMA],
     expected: Expected::always("the NUMA nodes of the process's own GPUs among them"),
     why: "A process that may only use memory of the other socket has every buffer there, however well its CPUs are bound: \
           each copy to its GPU crosses the socket interconnect.",
@@ -156,6 +161,7 @@ pub(super) static HOST_ECC: Check = Check {
     id: "host_ecc",
     title: "Errors of the host's memory",
     reads: "/sys/devices/system/edac/mc/mc*/{ue_count,ce_count}",
+    families: &[],
     expected: Expected::always("none since boot"),
     why: "An uncorrected error ends whatever used the memory, or is written into a checkpoint. Corrected ones come before \
           them, and each may stop a CPU for a moment while the firmware looks at it.",
@@ -205,6 +211,7 @@ pub(super) static POISONED: Check = Check {
     id: "poisoned_memory",
     title: "Memory that the kernel has given up",
     reads: "/proc/meminfo HardwareCorrupted",
+    families: &[&catalog::reclaim::MEMORY_CORRUPTED],
     expected: Expected::always("none"),
     why: "Pages with an uncorrectable error are taken out of use; whatever had them was killed, or is when it reads them.",
     fixes: &[Fix {
@@ -230,6 +237,7 @@ pub(super) static PER_NODE: Check = Check {
     id: "memory_per_node",
     title: "Memory of each NUMA node",
     reads: "/sys/devices/system/node/node*/{cpulist,meminfo MemTotal}",
+    families: &[&catalog::host::NUMA_CPUS, &catalog::host::NUMA_MEMORY_TOTAL],
     expected: Expected::always("the same within 10 % on every node with CPUs"),
     why: "A module that was not found at boot is missed by nobody: the node works, with fewer channels, and jobs on that \
           socket get less bandwidth and run out of near memory first.",

@@ -36,6 +36,8 @@ mod swap;
 mod tcp_buffers;
 mod writeback;
 
+use goodput_catalog as catalog;
+
 use super::text::{bytes, count, list, ranges};
 use super::{AS_ROOT, Check, Expected, Fix, Grade, Profile, Source, Status, Unread, Verdict, Who, jobs};
 

@@ -82,6 +82,7 @@ pub(super) static MTU: Check = Check {
     id: "nic_mtu",
     title: "Frame size of fast Ethernet",
     reads: "/sys/class/net/*/{mtu,operstate,speed}",
+    families: &[&catalog::network::NETWORK_UP, &catalog::network::NETWORK_SPEED, &catalog::network::NETWORK_MTU],
     expected: Expected::always("at least 9000 on Ethernet of 25 Gbit/s and more that is up"),
     why: "With frames of 1500 bytes a 100 Gbit/s link brings eight million a second, and each costs the CPU the same as a \
           large one. RDMA over Ethernet takes its largest message from it as well.",
@@ -118,6 +119,7 @@ pub(super) static SPEED: Check = Check {
     id: "nic_speed",
     title: "Rate of NICs of one model",
     reads: "/sys/class/net/*/{operstate,speed,device/{vendor,device}}",
+    families: &[&catalog::network::NETWORK_UP, &catalog::network::NETWORK_SPEED],
     expected: Expected::always("the same on all that are up"),
     why: "A link that agreed on a lower rate, for a cable, a transceiver or a switch port, holds up every collective that \
           uses it: all wait for the slowest.",
@@ -151,6 +153,7 @@ pub(super) static NODE: Check = Check {
     id: "nic_numa_node",
     title: "NUMA node of each NIC",
     reads: "/sys/class/net/*/device/numa_node",
+    families: &[&catalog::network::NETWORK_INFO],
     expected: Expected::always("known for every NIC"),
     why: "With more than one NUMA node, NCCL chooses for each GPU the NIC that is nearest, and the kernel the CPUs that \
           serve its queues. -1 means that the firmware did not say, and that all are equally far.",
@@ -181,6 +184,7 @@ pub(super) static LANES: Check = Check {
     id: "nic_pcie_link",
     title: "PCIe link of each NIC",
     reads: "/sys/class/net/*/device/{current_link_width,max_link_width}",
+    families: &[],
     expected: Expected::always("as many lanes as the NIC has"),
     why: "A NIC in a slot with half its lanes, or whose link came up with fewer, cannot bring what the network delivers: a \
           400 Gbit/s port needs 16 lanes of generation 5.",
@@ -211,6 +215,7 @@ pub(super) static PORTS: Check = Check {
     id: "rdma_ports",
     title: "RDMA ports",
     reads: "/sys/class/infiniband/*/ports/*/{state,rate}",
+    families: &[&catalog::network::RDMA_ACTIVE, &catalog::network::RDMA_SPEED],
     expected: Expected::always("active, all at the same rate"),
     why: "NCCL leaves a port that is not active out without a word, and the others carry its share; one at a lower rate \
           holds up all of them.",

@@ -14,6 +14,13 @@ pub(super) static NCONNECT: Check = Check {
     id: "nfs_nconnect",
     title: "Connections of busy NFS mounts",
     reads: "/proc/1/mountstats: nconnect and proto of NFS, times of READ; /sys/class/net/*/{operstate,speed}",
+    families: &[
+        &catalog::storage::NFS_REQUESTS,
+        &catalog::storage::NFS_ROUND_TRIP,
+        &catalog::storage::NFS_EXECUTION,
+        &catalog::network::NETWORK_UP,
+        &catalog::network::NETWORK_SPEED,
+    ],
     expected: Expected::always(
         "more than one over TCP where the node has a NIC of 25 Gbit/s or more and reads wait at the node for half of their \
          time",

@@ -10,6 +10,7 @@ pub(super) static AFFINITY: Check = Check {
     title: "NICs near each GPU",
     reads: "/sys/bus/pci/devices/* of every GPU, /sys/class/{infiniband,net}/*/device, their numa_node, \
             nvmlDeviceGetVirtualizationMode",
+    families: &[&catalog::gpu::NEAREST_NIC],
     expected: Expected::always("for every GPU a NIC on its NUMA node, an RDMA device where the node has any"),
     why: "What a GPU sends over a NIC of the other socket crosses the interconnect between the sockets, which is slower \
           than the NIC and shared, and goes through host memory: NCCL uses GPUDirect RDMA for near NICs only. A ring is as \

@@ -11,6 +11,7 @@ pub(super) static CGROUP_VERSION: Check = Check {
     id: "cgroup_version",
     title: "Version of control groups",
     reads: "cgroup.controllers at the root of the cgroup mount",
+    families: &[],
     expected: Expected::always("version 2, with the controllers cpu, cpuset, io, memory and pids"),
     why: "Only version 2 tells how long a job waits for CPU, memory and storage (pressure), slows a job down before it \
           kills it (memory.high), and counts buffered writes against the job that made them. Kubernetes and systemd \
@@ -51,6 +52,7 @@ pub(super) static PSI: Check = Check {
     id: "psi",
     title: "Pressure stall information",
     reads: "/proc/pressure/memory, /proc/sys/kernel/osrelease",
+    families: &[&catalog::host::PRESSURE_WAITING],
     expected: Expected::always("there"),
     why: "It is the only file in which the kernel says how long tasks waited for CPU, memory and storage. Without it a job \
           that starves beside its GPU looks like one that has nothing to do.",
@@ -85,6 +87,7 @@ pub(super) static TAINT: Check = Check {
     id: "kernel_taint",
     title: "What the kernel has been through",
     reads: "/proc/sys/kernel/tainted",
+    families: &[],
     expected: Expected::always("no oops, bad page, machine check or soft lockup since boot; other bits are not judged"),
     why: "After an oops or a corrupted page the kernel goes on with a part of it broken: locks that nobody holds, memory \
           that is lost. Jobs then hang in ways that no log of theirs explains.",
@@ -121,6 +124,7 @@ pub(super) static PARAMETERS: Check = Check {
     id: "kernel_parameters",
     title: "Kernel parameters that are left over",
     reads: "/proc/cmdline",
+    families: &[],
     expected: Expected::always("none that hides memory, CPUs or NUMA nodes, or that is for debugging"),
     why: "What somebody added for one experiment stays for years, and is in the image of every node by then. Nothing else \
           shows why half of the memory or of the CPUs is missing.",
@@ -178,6 +182,7 @@ pub(super) static TASKS: Check = Check {
     id: "task_limit",
     title: "Room for more tasks",
     reads: "/proc/loadavg, /proc/sys/kernel/{pid_max,threads-max}",
+    families: &[],
     expected: Expected::always("fewer than 80 % of either limit in use"),
     why: "At either limit no process of any job can start a thread. Eight ranks with sixteen loaders each, all with a \
           thread pool as wide as the machine, are tens of thousands of tasks.",
@@ -210,6 +215,7 @@ pub(super) static FILES: Check = Check {
     id: "file_handles",
     title: "Room for more open files",
     reads: "/proc/sys/fs/file-nr",
+    families: &[],
     expected: Expected::always("fewer than 80 % of fs.file-max in use"),
     why: "At the limit no process of any job but root's can open a file, a socket or a shared-memory segment.",
     fixes: &[Fix {

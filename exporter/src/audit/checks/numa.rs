@@ -15,6 +15,7 @@ pub(super) static GPU_NODE: Check = Check {
     id: "gpu_numa_node",
     title: "NUMA node of each GPU",
     reads: "/sys/devices/system/node/node*/cpulist, /sys/bus/pci/devices/*/numa_node",
+    families: &[&catalog::host::GPU_NUMA],
     expected: Expected::always("known for every GPU"),
     why: "With more than one NUMA node, jobs, interrupts and memory can only be kept near a GPU whose node is known. \
           The scheduler, NCCL and the kubelet all read this file; -1 means that the firmware did not say.",
@@ -64,6 +65,7 @@ pub(super) static JOB_CPUS: Check = Check {
     id: "job_cpus",
     title: "CPUs of the jobs on GPUs",
     reads: "/proc/PID/status Cpus_allowed_list of every GPU process, /sys/bus/pci/devices/*/numa_node",
+    families: &[&catalog::host::GPU_ALLOWED_CPUS, &catalog::host::GPU_NUMA],
     expected: Expected::always("only CPUs on the NUMA nodes of the process's own GPUs"),
     why: "A process on the other socket reaches its GPU, and its GPU its pinned buffers, over the socket interconnect, \
           which is slower and shared. One that may run anywhere allocates wherever it happens to start.",
@@ -172,6 +174,7 @@ pub(super) static BALANCING: Check = Check {
     id: "numa_balancing",
     title: "Automatic NUMA balancing",
     reads: "/proc/sys/kernel/numa_balancing",
+    families: &[&catalog::host::NUMA_BALANCING],
     expected: Expected::always("0"),
     why: "The kernel unmaps pages on purpose to see who touches them, and moves them. Jobs that are bound to their GPU's \
           node pay for the faults and gain nothing.",

@@ -10,6 +10,7 @@ pub(super) static LAYER: Check = Check {
     id: "overlay_layer",
     title: "Disk under containers' writable layers",
     reads: "/proc/PID/mountinfo upperdir, /proc/1/mountinfo, /sys/dev/block/*/queue/rotational",
+    families: &[&catalog::overlay::OVERLAY_INFO],
     expected: Expected::always("a local disk without moving parts"),
     why: "What a job writes outside its volumes, such as checkpoints, caches and compiled kernels, goes to the writable \
           layer, and a file of the image is copied there whole at the first write. On a slow disk the job waits.",

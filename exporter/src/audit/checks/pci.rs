@@ -9,6 +9,7 @@ pub(super) static IOMMU: Check = Check {
     title: "Translation of memory accesses of GPUs and RDMA devices",
     reads: "/sys/bus/pci/devices/*/iommu_group/type of every GPU, /sys/class/infiniband/*/device/iommu_group/type, \
             /proc/sys/kernel/arch, nvmlDeviceGetVirtualizationMode",
+    families: &[],
     expected: Expected::always("none, or identity (iommu=pt); machines with arm processors are not judged"),
     why: "When the IOMMU translates, messages between GPUs, and between a GPU and a NIC, go up to the processor and back \
           instead of through the PCIe switch below it: slower, and on some machines they hang.",
@@ -73,6 +74,7 @@ pub(super) static ASPM: Check = Check {
     id: "pcie_power_saving",
     title: "Power saving of PCIe links",
     reads: "/sys/module/pcie_aspm/parameters/policy, nvmlDeviceGetVirtualizationMode",
+    families: &[],
     expected: Expected::always("default or performance"),
     why: "A link that falls asleep between messages has to wake up for the next one. GPUs, NICs and NVMe drives all pay \
           for it, in microseconds each time.",

@@ -20,6 +20,7 @@ pub(super) static PRIORITY: Check = Check {
     title: "Flow control of the priority of RDMA over Ethernet",
     reads: "dcb -j {pfc,app} show of the NIC of each RDMA device, /sys/class/infiniband/*/tc/1/traffic_class, else \
             /sys/kernel/config/rdma_cm/*/ports/*/default_roce_tos, /sys/class/infiniband/*/ports/*/link_layer",
+    families: &[],
     expected: Expected::always(
         "on for the priority that the traffic class maps to, on all NICs alike; or on none at all",
     ),

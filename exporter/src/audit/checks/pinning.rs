@@ -16,6 +16,7 @@ pub(super) static TICKLESS: Check = Check {
     id: "tickless_cpus",
     title: "CPUs without a scheduler tick",
     reads: "/sys/devices/system/cpu/nohz_full, /proc/PID/status Cpus_allowed_list of every GPU process",
+    families: &[&catalog::cpu::CPU_TICKLESS],
     expected: Expected::always("no GPU process on the CPUs of nohz_full="),
     why: "A CPU of nohz_full= stops its timer tick only while one task runs on it. In return every system call and every \
           wake-up on it costs more. Training processes and their loaders make many of both.",
@@ -62,6 +63,7 @@ pub(super) static SMT: Check = Check {
     title: "Cores whose hardware threads belong to two jobs",
     reads: "/sys/devices/system/cpu/smt/{active,control}, /sys/devices/system/cpu/cpu*/topology/thread_siblings_list, \
             /proc/PID/status Cpus_allowed_list of every GPU process",
+    families: &[&catalog::cpu::CPU_SMT],
     expected: Expected::always("each core belongs to one job, or SMT is off"),
     why: "With SMT two CPUs are one core with one set of execution units and one cache. Two jobs that are pinned to one CPU \
           of a core each slow each other down, although no CPU is in both cpusets.",
@@ -161,6 +163,7 @@ pub(super) static LOADERS: Check = Check {
     id: "loader_cpus",
     title: "CPUs of the processes that GPU processes started",
     reads: "/proc/PID/task/*/children of every GPU process, /proc/PID/status Cpus_allowed_list of these children",
+    families: &[],
     expected: Expected::always("as many CPUs as workers"),
     why: "A data loader inherits the CPUs of the process that starts it. Where a launcher or an OpenMP library has bound that \
           process to one core, all of its loaders run there too, and the GPU waits for them however many there are.",

@@ -7,6 +7,7 @@ pub(super) static QOS: Check = Check {
     id: "pod_qos",
     title: "QoS class of the pods on GPUs",
     reads: "/proc/PID/cgroup of every GPU process: the class is a folder of the kubelet's",
+    families: &[],
     expected: Expected::always("Guaranteed"),
     why: "Only pods whose every container asks for as much CPU and memory as its limit are given CPUs of their own and memory \
           near their GPUs by the kubelet's managers. When memory runs out, the others are evicted and killed first.",

@@ -12,6 +12,12 @@ pub(super) static MTU: Check = Check {
     id: "rail_mtu",
     title: "Frame size of NICs of one model",
     reads: "/sys/class/net/*/{mtu,operstate,speed,device/{vendor,device}}, ethtool -S",
+    families: &[
+        &catalog::network::NETWORK_UP,
+        &catalog::network::NETWORK_SPEED,
+        &catalog::network::NETWORK_MTU,
+        &catalog::ethtool::NETWORK_OVERSIZE,
+    ],
     expected: Expected::always(
         "the same on all of one model and rate, from 25 Gbit/s on; no packets that are too long",
     ),

@@ -10,6 +10,7 @@ pub(super) static COUNTERS: Check = Check {
     id: "rdma_counters_full",
     title: "Counters of RDMA ports that count no more",
     reads: "/sys/class/infiniband/*/ports/*/{link_layer,counters/*}",
+    families: &[&catalog::network::RDMA_SATURATED, &catalog::network::RDMA_INFO],
     expected: Expected::always("none at its maximum, but for transmit wait on InfiniBand"),
     why: "Error counters have 4, 8 or 16 bits, and stop when they are full: the next error of the kind is not seen, and a \
           bad cable looks like a sound one. A full transmit wait says that the port was blocked, never for how long: a \

@@ -15,6 +15,7 @@ pub(super) static SCHEDULER: Check = Check {
     id: "io_scheduler",
     title: "I/O scheduler of NVMe drives",
     reads: "/sys/block/nvme*/queue/scheduler",
+    families: &[],
     expected: Expected::always("none or mq-deadline"),
     why: "A drive that takes a hundred thousand requests a second orders them itself. Schedulers that are fair between \
           programs take locks and time for each request.",
@@ -65,6 +66,7 @@ pub(super) static READ_AHEAD: Check = Check {
     id: "read_ahead",
     title: "Read-ahead of disks",
     reads: "/sys/block/{nvme,md,dm-,sd,vd}*/queue/read_ahead_kb",
+    families: &[],
     expected: Expected {
         training: "at least 4096 KiB",
         inference: "not judged: servers read their model once",
@@ -114,6 +116,7 @@ pub(super) static NFS: Check = Check {
     id: "nfs_transfer_size",
     title: "Size of messages to NFS servers",
     reads: "/proc/1/mounts: rsize and wsize of NFS",
+    families: &[],
     expected: Expected::always("1 MiB, which is the client's most"),
     why: "Every message costs a round trip and work on both sides. A mount with 64 KiB, copied from an old manual, needs \
           sixteen times as many for the same data set.",
@@ -148,6 +151,7 @@ pub(super) static RAID: Check = Check {
     id: "raid_degraded",
     title: "Arrays that lack a disk",
     reads: "/sys/block/md*/md/degraded",
+    families: &[],
     expected: Expected::always("none"),
     why: "An array without one of its disks reads several for each that is missing, and more while it is rebuilt: \
           checkpoints and data sets on it come slowly, and the next failure loses them.",

@@ -13,6 +13,7 @@ pub(super) static SWAPPINESS: Check = Check {
     id: "swappiness",
     title: "vm.swappiness",
     reads: "/proc/sys/vm/swappiness, /proc/swaps",
+    families: &[&catalog::memory::SWAPPINESS, &catalog::memory::SWAP_DEVICE_SIZE],
     expected: Expected::always("at most 10, or no swap device"),
     why: "Reading a data set fills the page cache. With the default of 60 the kernel makes room by swapping out idle \
           parts of the job as well, and the GPU waits when they are needed again.",
@@ -48,6 +49,7 @@ pub(super) static USE: Check = Check {
     id: "swap_use",
     title: "Memory swapped out",
     reads: "/proc/swaps, /proc/PID/status VmSwap of every GPU process",
+    families: &[&catalog::memory::SWAP_DEVICE_USED],
     expected: Expected::always("nothing of a GPU process, and best nothing at all"),
     why: "A GPU process that touches a swapped page waits for a disk, and with it every GPU of a synchronous job. Used \
           swap without a swapped GPU process may be old: the rate is in goodput_swap_in_bytes_total.",

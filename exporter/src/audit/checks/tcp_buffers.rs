@@ -16,6 +16,7 @@ pub(super) static BUFFERS: Check = Check {
     title: "Buffers of TCP connections on fast Ethernet",
     reads: "/proc/sys/net/ipv4/{tcp_rmem,tcp_wmem}, /sys/class/net/*/{operstate,speed}, \
             /sys/class/infiniband/*/ports/*/state, /proc/1/mounts",
+    families: &[&catalog::network::NETWORK_UP, &catalog::network::NETWORK_SPEED],
     expected: Expected::always(
         "maxima that hold what is under way in 1 ms at the line rate (12.5 MB at 100 Gbit/s), from 100 Gbit/s on where jobs \
          or NFS may use TCP",

@@ -12,6 +12,7 @@ pub(super) static DIRTY_LIMITS: Check = Check {
     id: "dirty_limits",
     title: "Where writing back begins",
     reads: "/proc/sys/vm/dirty_{background_bytes,background_ratio,bytes,ratio}, /proc/meminfo MemAvailable",
+    families: &[&catalog::reclaim::MEMORY_DIRTY_LIMIT, &catalog::host::NODE_MEMORY_AVAILABLE],
     expected: Expected {
         training: "background writing begins at 4 GiB of written data or less",
         inference: "not judged: servers write little",
