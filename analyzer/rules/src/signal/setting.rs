@@ -49,6 +49,7 @@ static ROWS: &[(&Metric, Told)] = &[
     (&driver::DRIVER_MODULE, Each("module", "kernel module loaded:")),
     (&driver::DRIVER_PARAMETER, Each("name", "driver parameter")),
     (&driver::DRIVER_FIRMWARE, Label("firmware", "GPU firmware")),
+    (&driver::DRIVER_EXCLUDED, Number("GPUs that the driver keeps from use", "")),
     (
         &memory::THP,
         Told::Labels(&[
@@ -58,6 +59,8 @@ static ROWS: &[(&Metric, Told)] = &[
         ]),
     ),
     (&memory::KHUGEPAGED_DEFRAG, Number("khugepaged defrag", "")),
+    (&memory::KHUGEPAGED_SCAN_PAGES, Number("khugepaged, pages of a scan", "")),
+    (&memory::KHUGEPAGED_SLEEP, Number("khugepaged, sleep between scans", "s")),
     (&memory::COMPACTION_PROACTIVENESS, Number("compaction proactiveness", "")),
     (&memory::SWAPPINESS, Number("swappiness", "")),
     (&memory::ZSWAP_ENABLED, Number("zswap enabled", "")),
@@ -88,7 +91,9 @@ static ROWS: &[(&Metric, Told)] = &[
     (&dcgm::PCIE_MAX_LINK_GEN.legacy, Number("highest PCIe generation", "")),
     (&dcgm::PCIE_MAX_LINK_WIDTH.legacy, Number("most PCIe lanes", "")),
     (&health::PCIE_DEGRADED, Each("aspect", "PCIe link below its highest")),
+    (&host::GPU_LOCAL_CPUS, Number("CPUs near the GPU", "")),
     (&mig::MODE, Label("mode", "MIG mode")),
+    (&mig::MIG_INFO, Label("GPU_I_PROFILE", "MIG instances")),
 ];
 
 /// Every metric that tells a setting, each once.
