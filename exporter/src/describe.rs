@@ -26,6 +26,8 @@ struct Row {
     collector: &'static str,
     series: &'static str,
     since: &'static str,
+    #[serde(rename = "for", skip_serializing_if = "str::is_empty")]
+    purpose: &'static str,
 }
 
 impl From<&'static Metric> for Row {
@@ -41,6 +43,7 @@ impl From<&'static Metric> for Row {
             collector: metric.collector,
             series: metric.series,
             since: metric.since,
+            purpose: metric.purpose,
         }
     }
 }
@@ -89,7 +92,8 @@ pub fn markdown(registry: &[Entry]) -> String {
         "# Metrics\n\n\
          Made by `goodput-exporter catalog`. Labels in parentheses are there only when they are known.\n\
          All series named DCGM_ have the labels gpu, UUID, pci_bus_id, device, modelName and the host's, and those that\n\
-         [dcgm-parity.md](dcgm-parity.md) lists as labels; which of them are on is said there too.\n",
+         [dcgm-parity.md](dcgm-parity.md) lists as labels; which of them are on is said there too.\n\
+         [readers.md](readers.md) says what reads each of our own.\n",
     );
     for (collector, metrics) in tables {
         let _ = write!(out, "\n## {collector}\n\n{}\n\n", about(collector, registry));
@@ -102,7 +106,7 @@ pub fn markdown(registry: &[Entry]) -> String {
                 metric.unit.name().unwrap_or_default().to_owned(),
                 labels(metric),
                 metric.series.to_owned(),
-                metric.help.to_owned(),
+                says(metric),
                 metric.source.to_owned(),
                 metric.since.to_owned(),
             ];
@@ -135,6 +139,14 @@ fn about(collector: &str, registry: &[Entry]) -> String {
         Some(entry) if entry.default => format!("{} On by default; `--no-collector.{collector}`.", entry.about),
         Some(entry) => format!("{} Off by default; `--collector.{collector}`.", entry.about),
         None => "Always on.".to_owned(),
+    }
+}
+
+/// Its help, and what people look at it for.
+fn says(metric: &Metric) -> String {
+    match metric.purpose {
+        "" => metric.help.to_owned(),
+        purpose => format!("{} For people: {purpose}.", metric.help),
     }
 }
 

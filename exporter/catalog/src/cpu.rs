@@ -14,27 +14,33 @@ crate::metric_rows! {
     }
     CPU_RUN_DELAY = Counter Seconds "goodput_cpu_run_delay_seconds_total" [] + ["node"] {
         "Time for which tasks were ready to run on the NUMA node's CPUs and waited.",
-        from "/proc/schedstat cpuN field 8", by "cpu", series "1 per NUMA node with CPUs", since "0.1.0"
+        from "/proc/schedstat cpuN field 8", by "cpu", series "1 per NUMA node with CPUs", since "0.1.0",
+        for "to see on which NUMA node tasks wait for a CPU, where the kernel has no PSI"
     }
     CPU_CONTEXT_SWITCHES = Counter None "goodput_cpu_context_switches_total" [] {
         "Times that a CPU went from one task to another.",
-        from "/proc/stat ctxt", by "cpu", series "1", since "0.1.0"
+        from "/proc/stat ctxt", by "cpu", series "1", since "0.1.0",
+        for "to compare a node that is slow for no visible reason with others of its kind"
     }
     CPU_FORKS = Counter None "goodput_cpu_forks_total" [] {
         "Processes and threads made.",
-        from "/proc/stat processes", by "cpu", series "1", since "0.1.0"
+        from "/proc/stat processes", by "cpu", series "1", since "0.1.0",
+        for "to find a node on which something starts processes all the time, such as a health check that forks"
     }
     CPU_RUNNING = Gauge None "goodput_cpu_tasks_running" [] {
         "Tasks that run or wait for a CPU at this moment.",
-        from "/proc/stat procs_running", by "cpu", series "1", since "0.1.0"
+        from "/proc/stat procs_running", by "cpu", series "1", since "0.1.0",
+        for "to compare with the column r of vmstat"
     }
     CPU_BLOCKED = Gauge None "goodput_cpu_tasks_blocked" [] {
         "Tasks that wait for I/O at this moment.",
-        from "/proc/stat procs_blocked", by "cpu", series "1", since "0.1.0"
+        from "/proc/stat procs_blocked", by "cpu", series "1", since "0.1.0",
+        for "to compare with the column b of vmstat"
     }
     CPU_LOAD = Gauge None "goodput_cpu_load" ["minutes"] {
         "Mean number of tasks that run, wait for a CPU or sleep uninterruptibly, over 1, 5 and 15 minutes.",
-        from "/proc/loadavg", by "cpu", series "3", since "0.1.0"
+        from "/proc/loadavg", by "cpu", series "3", since "0.1.0",
+        for "to compare with what uptime and other monitoring show"
     }
     CPU_GOVERNOR = Gauge None "goodput_cpu_governor_policies" ["governor"] {
         "CPU frequency policies that use the governor, usually one per CPU; read every 60 s.",
@@ -42,7 +48,8 @@ crate::metric_rows! {
     }
     CPU_FREQUENCY = Gauge Ratio "goodput_cpu_frequency_ratio" ["statistic"] + ["node"] {
         "Lowest, mean and highest clock of the NUMA node's CPUs, each as a share of the highest that the CPU can do; of idle CPUs kernels tell the last or the nominal clock; read every 60 s, x86 only.",
-        from "/proc/cpuinfo cpu MHz, /sys/devices/system/cpu/cpufreq/policy*/cpuinfo_max_freq", by "cpu", series "3 per NUMA node with CPUs", since "0.1.0"
+        from "/proc/cpuinfo cpu MHz, /sys/devices/system/cpu/cpufreq/policy*/cpuinfo_max_freq", by "cpu", series "3 per NUMA node with CPUs", since "0.1.0",
+        for "to see CPUs that run below their clock, from a power limit or heat"
     }
     CPU_MAX_FREQUENCY = Gauge Hertz "goodput_cpu_max_frequency_hertz" [] + ["node"] {
         "Highest clock that a CPU of the NUMA node can do.",
@@ -50,7 +57,8 @@ crate::metric_rows! {
     }
     CPU_IDLE_STATE = Counter Seconds "goodput_cpu_idle_state_seconds_total" ["state"] + ["node"] {
         "Time that the NUMA node's CPUs spent in the idle state; deep ones take long to leave; read every 60 s.",
-        from "/sys/devices/system/cpu/cpu*/cpuidle/state*/{name,time}", by "cpu", series "1 per idle state (at most 10) and NUMA node with CPUs", since "0.1.0"
+        from "/sys/devices/system/cpu/cpu*/cpuidle/state*/{name,time}", by "cpu", series "1 per idle state (at most 10) and NUMA node with CPUs", since "0.1.0",
+        for "to see whether CPUs use the deep idle states that the check cpu_idle_states warns of"
     }
     CPU_ISOLATED = Gauge None "goodput_cpu_isolated_cpus" [] {
         "CPUs that the scheduler does not balance (isolcpus=); read every 60 s.",

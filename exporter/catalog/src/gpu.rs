@@ -37,11 +37,13 @@ crate::metric_rows! {
     }
     RELEASE_REMAINING = Gauge Seconds "goodput_gpu_release_remaining_seconds" [] {
         "Time until the exporter reacquires the GPUs that it released on request; absent while it reads them.",
-        from "own clock", by "gpu", series "1", since "0.1.0"
+        from "own clock", by "gpu", series "1", since "0.1.0",
+        for "to see when GPUs that were released on request are taken back"
     }
     CYCLES = Counter None "goodput_gpu_read_cycles_total" ["gpu", "UUID"] {
         "Complete readings of the GPU.",
-        from "own count", by "gpu", series "1 per GPU", since "0.1.0"
+        from "own count", by "gpu", series "1 per GPU", since "0.1.0",
+        for "to divide the NVML calls by, and to see how often a GPU is read"
     }
     IMPLAUSIBLE = Counter None "goodput_gpu_implausible_answers_total" ["gpu", "UUID"] {
         "Answers of the driver that cannot be, such as a utilization of 4294967295 %: the reading is absent until the driver answers soundly, and the log names each kind once.",
@@ -49,7 +51,8 @@ crate::metric_rows! {
     }
     NVML_CALLS = Counter None "goodput_gpu_nvml_calls_total" [] {
         "NVML calls made for all GPUs; divided by the reading cycles it is the cost of one.",
-        from "own count", by "gpu", series "1", since "0.1.0"
+        from "own count", by "gpu", series "1", since "0.1.0",
+        for "the exporter's own cost in NVML calls per second"
     }
     BUSY = Counter Seconds "goodput_gpu_busy_seconds_total" ["gpu", "UUID"] {
         "Integral of GPU utilization over time since the exporter started.",
@@ -69,7 +72,8 @@ crate::metric_rows! {
     }
     LONGEST_GAP = Gauge Seconds "goodput_gpu_idle_gap_longest_seconds" ["gpu", "UUID"] {
         "The longest idle gap since the exporter started, including one that still lasts.",
-        from "nvmlDeviceGetSamples GPU_UTILIZATION", by "gpu", series "1 per GPU", since "0.1.0"
+        from "nvmlDeviceGetSamples GPU_UTILIZATION", by "gpu", series "1 per GPU", since "0.1.0",
+        for "to see the longest pause of a job that should have none"
     }
     PROCESSES = Gauge None "goodput_gpu_processes" ["gpu", "UUID"] {
         "Processes with a context on the GPU.",
@@ -77,7 +81,8 @@ crate::metric_rows! {
     }
     MPS_CLIENTS = Gauge None "goodput_gpu_mps_clients" ["gpu", "UUID"] {
         "Processes on the GPU that are clients of an MPS server.",
-        from "nvmlDeviceGetMPSComputeRunningProcesses_v3", by "gpu", series "1 per GPU", since "0.1.0"
+        from "nvmlDeviceGetMPSComputeRunningProcesses_v3", by "gpu", series "1 per GPU", since "0.1.0",
+        for "to see how many clients share the GPU through MPS"
     }
     PROCESS_MEMORY = Gauge Bytes "goodput_gpu_process_memory_bytes" ["gpu", "UUID", "pid"] + ["GPU_I_ID"] {
         "Device memory of a process; of the 64 processes per GPU that use most.",

@@ -7,7 +7,8 @@ crate::metric_rows! {
     }
     CLOCK_VIOLATION = Counter Seconds "goodput_gpu_clock_violation_seconds_total" ["gpu", "UUID", "policy"] {
         "Time below the clocks asked for since the driver was loaded, by the policy that held them: thermal, board_limit, low_utilization, reliability, application_clocks, base_clocks.",
-        from "NVML fields 75 and 77 to 81", by "gpu", series "6 per GPU", since "0.1.0"
+        from "NVML fields 75 and 77 to 81", by "gpu", series "6 per GPU", since "0.1.0",
+        for "to see which policy holds clocks down, finer than goodput_gpu_clock_event_seconds_total"
     }
     ROW_REMAP_BANKS = Gauge None "goodput_gpu_row_remap_banks" ["gpu", "UUID", "spare"] {
         "Memory banks by how many of their spare rows are left: max (all), high, partial, low, none.",

@@ -15,11 +15,13 @@ crate::metric_rows! {
     }
     NUMA_MEMORY_USED = Gauge Bytes "goodput_numa_memory_used_bytes" ["node"] {
         "Memory of the NUMA node in use, page cache included.",
-        from "/sys/devices/system/node/node*/meminfo MemUsed", by "numa", series "1 per NUMA node", since "0.1.0"
+        from "/sys/devices/system/node/node*/meminfo MemUsed", by "numa", series "1 per NUMA node", since "0.1.0",
+        for "to see on which NUMA node memory is used up"
     }
     NUMA_HIT = Counter None "goodput_numa_hit_pages_total" ["node"] {
         "Pages allocated on this node as wanted; a huge page may count once.",
-        from "/sys/devices/system/node/node*/numastat numa_hit", by "numa", series "1 per NUMA node", since "0.1.0"
+        from "/sys/devices/system/node/node*/numastat numa_hit", by "numa", series "1 per NUMA node", since "0.1.0",
+        for "to compare misses with, as numastat does"
     }
     NUMA_MISS = Counter None "goodput_numa_miss_pages_total" ["node"] {
         "Pages allocated on this node though another was wanted; a huge page may count once.",
@@ -27,19 +29,23 @@ crate::metric_rows! {
     }
     NUMA_FOREIGN = Counter None "goodput_numa_foreign_pages_total" ["node"] {
         "Pages wanted on this node but allocated on another; a huge page may count once.",
-        from "/sys/devices/system/node/node*/numastat numa_foreign", by "numa", series "1 per NUMA node", since "0.1.0"
+        from "/sys/devices/system/node/node*/numastat numa_foreign", by "numa", series "1 per NUMA node", since "0.1.0",
+        for "to find the NUMA node that ran out of memory, as numastat does"
     }
     NUMA_INTERLEAVE = Counter None "goodput_numa_interleave_pages_total" ["node"] {
         "Pages allocated on this node as an interleave policy wanted; a huge page may count once.",
-        from "/sys/devices/system/node/node*/numastat interleave_hit", by "numa", series "1 per NUMA node", since "0.1.0"
+        from "/sys/devices/system/node/node*/numastat interleave_hit", by "numa", series "1 per NUMA node", since "0.1.0",
+        for "to see that an interleave policy is in use, as numastat does"
     }
     NUMA_LOCAL = Counter None "goodput_numa_local_pages_total" ["node"] {
         "Pages allocated on this node by a process running on it; a huge page may count once.",
-        from "/sys/devices/system/node/node*/numastat local_node", by "numa", series "1 per NUMA node", since "0.1.0"
+        from "/sys/devices/system/node/node*/numastat local_node", by "numa", series "1 per NUMA node", since "0.1.0",
+        for "the share of allocations that were local, as numastat does"
     }
     NUMA_OTHER = Counter None "goodput_numa_other_pages_total" ["node"] {
         "Pages allocated on this node by a process running on another; a huge page may count once.",
-        from "/sys/devices/system/node/node*/numastat other_node", by "numa", series "1 per NUMA node", since "0.1.0"
+        from "/sys/devices/system/node/node*/numastat other_node", by "numa", series "1 per NUMA node", since "0.1.0",
+        for "the share of allocations that were not local, as numastat does"
     }
     NUMA_CPUS = Gauge None "goodput_numa_cpus" ["node"] {
         "Online CPUs of the NUMA node; 0 is a node of memory alone.",
@@ -47,7 +53,8 @@ crate::metric_rows! {
     }
     NUMA_DISTANCE = Gauge None "goodput_numa_distance" ["node", "to"] {
         "Relative cost of reaching memory of the other node; 10 is local.",
-        from "/sys/devices/system/node/node*/distance", by "numa", series "NUMA nodes x NUMA nodes", since "0.1.0"
+        from "/sys/devices/system/node/node*/distance", by "numa", series "NUMA nodes x NUMA nodes", since "0.1.0",
+        for "to see how far NUMA nodes are from each other when jobs are placed"
     }
     GPU_NUMA = Info None "goodput_gpu_numa_info" ["gpu", "UUID", "node"] {
         "NUMA node that the GPU's PCI slot hangs on; no series when the firmware does not say.",
@@ -67,19 +74,23 @@ crate::metric_rows! {
     }
     NUMA_PTE_UPDATES = Counter None "goodput_numa_balancing_pte_updates_total" [] {
         "Page table entries that NUMA balancing unmapped to see who uses the page.",
-        from "/proc/vmstat numa_pte_updates", by "numa", series "1", since "0.1.0"
+        from "/proc/vmstat numa_pte_updates", by "numa", series "1", since "0.1.0",
+        for "to see what automatic NUMA balancing costs, before it is switched off"
     }
     NUMA_HINT_FAULTS = Counter None "goodput_numa_balancing_hint_faults_total" [] {
         "Page faults on such entries.",
-        from "/proc/vmstat numa_hint_faults", by "numa", series "1", since "0.1.0"
+        from "/proc/vmstat numa_hint_faults", by "numa", series "1", since "0.1.0",
+        for "to see what automatic NUMA balancing costs, before it is switched off"
     }
     NUMA_HINT_FAULTS_LOCAL = Counter None "goodput_numa_balancing_local_hint_faults_total" [] {
         "Page faults on such entries by a CPU of the page's own node.",
-        from "/proc/vmstat numa_hint_faults_local", by "numa", series "1", since "0.1.0"
+        from "/proc/vmstat numa_hint_faults_local", by "numa", series "1", since "0.1.0",
+        for "to see whether automatic NUMA balancing has brought memory near: its share of all hint faults"
     }
     NUMA_MIGRATED = Counter None "goodput_numa_balancing_migrated_pages_total" [] {
         "Pages that NUMA balancing moved to another node.",
-        from "/proc/vmstat numa_pages_migrated", by "numa", series "1", since "0.1.0"
+        from "/proc/vmstat numa_pages_migrated", by "numa", series "1", since "0.1.0",
+        for "to see whether automatic NUMA balancing moves the memory of a job, and how much"
     }
     PRESSURE_WAITING = Counter Seconds "goodput_pressure_waiting_seconds_total" ["resource"] {
         "Time in which at least one task of the node waited for the resource (PSI some).",
@@ -139,7 +150,8 @@ crate::metric_rows! {
     }
     DISK_WRITE_TIME = Counter Seconds "goodput_disk_write_time_seconds_total" ["device"] {
         "Time that all writes took together.",
-        from "/proc/diskstats field 11", by "node", series "1 per whole disk, at most 64", since "0.1.0"
+        from "/proc/diskstats field 11", by "node", series "1 per whole disk, at most 64", since "0.1.0",
+        for "the mean time of a write, as w_await of iostat is"
     }
     DISK_IO_TIME = Counter Seconds "goodput_disk_io_time_seconds_total" ["device"] {
         "Time in which the disk had at least one request.",
@@ -211,11 +223,13 @@ crate::metric_rows! {
     }
     CGROUP_MEMORY_ANON_THP = Gauge Bytes "goodput_cgroup_memory_anon_thp_bytes" ["owner"] {
         "Anonymous memory in transparent huge pages.",
-        from "memory.stat v2 anon_thp; v1 total_rss_huge", by "cgroup", series "1 per owner", since "0.1.0"
+        from "memory.stat v2 anon_thp; v1 total_rss_huge", by "cgroup", series "1 per owner", since "0.1.0",
+        for "to see whether a job that asks for huge pages gets them"
     }
     CGROUP_SWAP = Gauge Bytes "goodput_cgroup_swap_current_bytes" ["owner"] {
         "Memory of the owner that is in swap.",
-        from "v2 memory.swap.current; v1 memory.stat total_swap", by "cgroup", series "1 per owner", since "0.1.0"
+        from "v2 memory.swap.current; v1 memory.stat total_swap", by "cgroup", series "1 per owner", since "0.1.0",
+        for "to find the job whose memory is in swap, after an alert on swap"
     }
     CGROUP_MEMORY_FILE = Gauge Bytes "goodput_cgroup_memory_file_bytes" ["owner"] {
         "Page cache, shared memory included.",
@@ -235,7 +249,8 @@ crate::metric_rows! {
     }
     CGROUP_MEMORY_OOM_EVENTS = Counter None "goodput_cgroup_memory_oom_events_total" ["owner"] {
         "Times an allocation was about to fail at the limit; no series before the first.",
-        from "v2 memory.events oom", by "cgroup", series "1 per owner with such events (v2)", since "0.1.0"
+        from "v2 memory.events oom", by "cgroup", series "1 per owner with such events (v2)", since "0.1.0",
+        for "to see allocations that failed at the limit where no process was killed for it"
     }
     CGROUP_MEMORY_OOM_KILLS = Counter None "goodput_cgroup_memory_oom_kills_total" ["owner"] {
         "Processes of the owner killed by the OOM killer.",

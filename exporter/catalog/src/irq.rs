@@ -24,7 +24,8 @@ crate::metric_rows! {
     }
     IRQ_BUSIEST_CPU = Counter None "goodput_irq_busiest_cpu_interrupts_total" ["device", "class"] {
         "Interrupts of the PCI device taken by whichever CPU took most of them between two scrapes; only with managed=\"false\".",
-        from "/proc/interrupts", by "irq", series "1 per device, at most 64", since "0.1.0"
+        from "/proc/interrupts", by "irq", series "1 per device, at most 64", since "0.1.0",
+        for "to see whether one CPU takes all interrupts of a device"
     }
     IRQ_MOVABLE = Counter None "goodput_irq_movable_interrupts_total" [] {
         "Interrupts of the devices with managed=\"false\", on all CPUs, since the exporter's start.",
@@ -36,11 +37,13 @@ crate::metric_rows! {
     }
     SOFTIRQS = Counter None "goodput_irq_softirqs_total" ["kind"] + ["node"] {
         "Softirqs of the kind run by the CPUs of the NUMA node.",
-        from "/proc/softirqs", by "irq", series "10 per NUMA node with CPUs", since "0.1.0"
+        from "/proc/softirqs", by "irq", series "10 per NUMA node with CPUs", since "0.1.0",
+        for "to see which kind of softirq takes the time that a verdict of irq_placement names"
     }
     SOFTNET_PROCESSED = Counter None "goodput_softnet_processed_packets_total" [] {
         "Packets that the network stack took from its queues.",
-        from "/proc/net/softnet_stat word 1", by "irq", series "1", since "0.1.0"
+        from "/proc/net/softnet_stat word 1", by "irq", series "1", since "0.1.0",
+        for "to see the packets per second of the node, against squeezes and drops"
     }
     SOFTNET_DROPPED = Counter None "goodput_softnet_dropped_packets_total" [] {
         "Packets dropped because a CPU's backlog was full.",
@@ -48,7 +51,8 @@ crate::metric_rows! {
     }
     SOFTNET_SQUEEZED = Counter None "goodput_softnet_squeezes_total" [] {
         "Times that a CPU stopped receiving with packets left, for having used up its budget or time.",
-        from "/proc/net/softnet_stat word 3", by "irq", series "1", since "0.1.0"
+        from "/proc/net/softnet_stat word 3", by "irq", series "1", since "0.1.0",
+        for "to see that CPUs do not keep up with packets before any are dropped"
     }
     IRQBALANCE_RUNNING = Gauge None "goodput_irqbalance_running" [] {
         "1 when irqbalance, which moves interrupts between CPUs, is among the node's processes; no series where those cannot be seen; looked for every 60 s.",

@@ -15,18 +15,22 @@ crate::metric_rows! {
     }
     KUBELET_SHARED_CPUS = Gauge None "goodput_kubelet_shared_cpus" [] {
         "CPUs that containers without CPUs of their own share; no series without the static policy.",
-        from "/var/lib/kubelet/cpu_manager_state defaultCpuSet", by "kubelet", series "1 with the static policy", since "0.1.0"
+        from "/var/lib/kubelet/cpu_manager_state defaultCpuSet", by "kubelet", series "1 with the static policy", since "0.1.0",
+        for "to see how many CPUs all other pods share under the static policy"
     }
     KUBELET_EXCLUSIVE_CPUS = Gauge None "goodput_kubelet_exclusive_cpus" [] {
         "CPUs that belong to single containers.",
-        from "/var/lib/kubelet/cpu_manager_state entries", by "kubelet", series "1 on a Kubernetes node", since "0.1.0"
+        from "/var/lib/kubelet/cpu_manager_state entries", by "kubelet", series "1 on a Kubernetes node", since "0.1.0",
+        for "to see how many CPUs are left for pods that want some of their own"
     }
     KUBELET_PINNED_CONTAINERS = Gauge None "goodput_kubelet_exclusive_cpu_containers" [] {
         "Containers with CPUs of their own.",
-        from "/var/lib/kubelet/cpu_manager_state entries", by "kubelet", series "1 on a Kubernetes node", since "0.1.0"
+        from "/var/lib/kubelet/cpu_manager_state entries", by "kubelet", series "1 on a Kubernetes node", since "0.1.0",
+        for "to see how many containers have CPUs of their own under the static policy"
     }
     KUBELET_PINNED_MEMORY = Gauge Bytes "goodput_kubelet_exclusive_memory_bytes" ["nodes"] {
         "Memory that belongs to single containers, by the NUMA nodes on which it is.",
-        from "/var/lib/kubelet/memory_manager_state entries", by "kubelet", series "1 per set of NUMA nodes in use, at most 16", since "0.1.0"
+        from "/var/lib/kubelet/memory_manager_state entries", by "kubelet", series "1 per set of NUMA nodes in use, at most 16", since "0.1.0",
+        for "to see on which NUMA node memory is left for pods that want some of their own"
     }
 }

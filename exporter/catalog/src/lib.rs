@@ -147,6 +147,8 @@ pub struct Metric {
     pub series: &'static str,
     /// The release that introduced it.
     pub since: &'static str,
+    /// What people look at it for, where no rule, check or alert reads it; empty otherwise. A phrase without a full stop.
+    pub purpose: &'static str,
 }
 
 impl Metric {
@@ -184,7 +186,8 @@ macro_rules! named {
 #[doc(hidden)]
 macro_rules! metric_rows {
     ($($(#[$attr:meta])* $id:ident = $kind:ident $unit:ident $name:literal [$($label:literal),*] $(+ [$($opt:literal),*])?
-       { $help:literal, $(from $source:literal,)? by $collector:literal, series $series:literal, since $since:literal })*) => {
+       { $help:literal, $(from $source:literal,)? by $collector:literal, series $series:literal, since $since:literal
+         $(, for $purpose:literal)? })*) => {
         $(
             $(#[$attr])*
             #[doc = $help]
@@ -199,6 +202,7 @@ macro_rules! metric_rows {
                 collector: $collector,
                 series: $series,
                 since: $since,
+                purpose: concat!($($purpose)?),
             };
         )*
         /// Every row of this file, in order.

@@ -35,19 +35,23 @@ crate::metric_rows! {
     }
     ZSWAP_POOL = Gauge Bytes "goodput_swap_zswap_pool_bytes" [] {
         "Memory that zswap's compressed pages take.",
-        from "/proc/meminfo Zswap", by "swap", series "1", since "0.1.0"
+        from "/proc/meminfo Zswap", by "swap", series "1", since "0.1.0",
+        for "to see how well zswap compresses: against goodput_swap_zswap_stored_bytes"
     }
     ZSWAP_STORED = Gauge Bytes "goodput_swap_zswap_stored_bytes" [] {
         "Memory that zswap's pages took before they were compressed.",
-        from "/proc/meminfo Zswapped", by "swap", series "1", since "0.1.0"
+        from "/proc/meminfo Zswapped", by "swap", series "1", since "0.1.0",
+        for "to see how well zswap compresses: against goodput_swap_zswap_pool_bytes"
     }
     ZSWAP_IN = Counter Bytes "goodput_swap_zswap_in_bytes_total" [] {
         "Memory taken back from zswap.",
-        from "/proc/vmstat zswpin, pages", by "swap", series "1", since "0.1.0"
+        from "/proc/vmstat zswpin, pages", by "swap", series "1", since "0.1.0",
+        for "to see how much is read back from zswap, at the cost of CPU time"
     }
     ZSWAP_OUT = Counter Bytes "goodput_swap_zswap_out_bytes_total" [] {
         "Memory put into zswap.",
-        from "/proc/vmstat zswpout, pages", by "swap", series "1", since "0.1.0"
+        from "/proc/vmstat zswpout, pages", by "swap", series "1", since "0.1.0",
+        for "to see how much zswap takes in the place of a swap device"
     }
     THP = Info None "goodput_thp_info" ["enabled"] + ["defrag", "shmem"] {
         "Who gets transparent huge pages, who waits for compaction to get one, and which shared memory gets them.",
@@ -55,7 +59,8 @@ crate::metric_rows! {
     }
     THP_ANON = Gauge Bytes "goodput_thp_anon_bytes" [] {
         "Anonymous memory in transparent huge pages.",
-        from "/proc/meminfo AnonHugePages", by "thp", series "1", since "0.1.0"
+        from "/proc/meminfo AnonHugePages", by "thp", series "1", since "0.1.0",
+        for "to see whether programs get huge pages at all, after a change of thp_enabled"
     }
     THP_FAULT_ALLOC = Counter None "goodput_thp_fault_alloc_total" [] {
         "Huge pages given on a page fault.",
@@ -67,15 +72,18 @@ crate::metric_rows! {
     }
     THP_COLLAPSE_ALLOC = Counter None "goodput_thp_collapse_alloc_total" [] {
         "Huge pages that khugepaged allocated to replace small ones.",
-        from "/proc/vmstat thp_collapse_alloc", by "thp", series "1", since "0.1.0"
+        from "/proc/vmstat thp_collapse_alloc", by "thp", series "1", since "0.1.0",
+        for "to see whether khugepaged brings huge pages to programs that run for long"
     }
     THP_COLLAPSE_ALLOC_FAILED = Counter None "goodput_thp_collapse_alloc_failed_total" [] {
         "Huge pages that khugepaged wanted and did not get.",
-        from "/proc/vmstat thp_collapse_alloc_failed", by "thp", series "1", since "0.1.0"
+        from "/proc/vmstat thp_collapse_alloc_failed", by "thp", series "1", since "0.1.0",
+        for "to see whether khugepaged finds free huge pages at all"
     }
     THP_SPLIT = Counter None "goodput_thp_split_total" [] {
         "Huge pages split into small ones.",
-        from "/proc/vmstat thp_split_page", by "thp", series "1", since "0.1.0"
+        from "/proc/vmstat thp_split_page", by "thp", series "1", since "0.1.0",
+        for "to see huge pages that reclaim and unmapping break up again"
     }
     KHUGEPAGED_DEFRAG = Gauge None "goodput_thp_khugepaged_defrag" [] {
         "1 when khugepaged compacts memory to get huge pages.",
@@ -99,15 +107,18 @@ crate::metric_rows! {
     }
     COMPACTION_FAILURES = Counter None "goodput_compaction_failures_total" [] {
         "Direct compactions that failed to produce a page of the requested size.",
-        from "/proc/vmstat compact_fail", by "thp", series "1", since "0.1.0"
+        from "/proc/vmstat compact_fail", by "thp", series "1", since "0.1.0",
+        for "to see whether waiting for compaction gives a huge page at all: against the successes"
     }
     COMPACTION_SUCCESSES = Counter None "goodput_compaction_successes_total" [] {
         "Direct compactions that produced a page of the requested size.",
-        from "/proc/vmstat compact_success", by "thp", series "1", since "0.1.0"
+        from "/proc/vmstat compact_success", by "thp", series "1", since "0.1.0",
+        for "to see whether waiting for compaction gives a huge page at all: against the failures"
     }
     COMPACTION_WAKES = Counter None "goodput_compaction_daemon_wakes_total" [] {
         "Times that kcompactd was woken to compact in the background.",
-        from "/proc/vmstat compact_daemon_wake", by "thp", series "1", since "0.1.0"
+        from "/proc/vmstat compact_daemon_wake", by "thp", series "1", since "0.1.0",
+        for "to see how often the kernel compacts in the background, which a higher compaction_proactiveness does sooner"
     }
     RECLAIM_STALLS = Counter None "goodput_memory_reclaim_stalls_total" [] {
         "Allocations that had to reclaim memory themselves and waited for it.",

@@ -56,11 +56,13 @@ crate::metric_rows! {
     }
     TCP_TIMEOUTS = Counter None "goodput_tcp_timeouts_total" [] {
         "Times that TCP waited for an answer in vain, which takes 200 ms and more each.",
-        from "/proc/1/net/netstat TcpExt TCPTimeouts, else /proc/net/netstat", by "network", series "1", since "0.1.0"
+        from "/proc/1/net/netstat TcpExt TCPTimeouts, else /proc/net/netstat", by "network", series "1", since "0.1.0",
+        for "to see connections that wait 200 ms and more for an answer, after an alert on lost packets"
     }
     TCP_LISTEN_DROPS = Counter None "goodput_tcp_listen_drops_total" [] {
         "Connections that were dropped before a program accepted them.",
-        from "/proc/1/net/netstat TcpExt ListenDrops, else /proc/net/netstat", by "network", series "1", since "0.1.0"
+        from "/proc/1/net/netstat TcpExt ListenDrops, else /proc/net/netstat", by "network", series "1", since "0.1.0",
+        for "to see a server that accepts connections too slowly"
     }
     RDMA_PORTS = Gauge None "goodput_rdma_ports" [] {
         "RDMA ports (InfiniBand, RoCE) of physical devices; series are made for the first 16.",

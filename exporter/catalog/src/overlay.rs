@@ -12,6 +12,7 @@ crate::metric_rows! {
     }
     OVERLAY_WRITTEN_BYTES = Counter Bytes "goodput_overlay_device_written_bytes_total" ["owner", "device"] {
         "Bytes that the owner wrote to the disk that holds its writable layer, whatever file they were of.",
-        from "v2 io.stat wbytes of the disk", by "overlay", series "1 per container with a GPU, at most 64 (v2)", since "0.1.0"
+        from "v2 io.stat wbytes of the disk", by "overlay", series "1 per container with a GPU, at most 64 (v2)", since "0.1.0",
+        for "to see how much a container writes to the disk of its writable layer, after a warning of overlay_layer"
     }
 }

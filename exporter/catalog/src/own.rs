@@ -7,7 +7,8 @@ crate::metric_rows! {
     }
     SCRAPE_DURATION = Gauge Seconds "goodput_exporter_scrape_duration_seconds" [] {
         "How long it took to collect what this response carries.",
-        from "own clock", by "exporter", series "1", since "0.1.0"
+        from "own clock", by "exporter", series "1", since "0.1.0",
+        for "to choose the scrape interval and timeout"
     }
     COLLECTOR_DURATION = Gauge Seconds "goodput_exporter_collector_duration_seconds" ["collector"] {
         "How long the collector took; while it is timed_out, how long it has been busy so far.",
@@ -23,7 +24,8 @@ crate::metric_rows! {
     }
     REFUSED = Counter None "goodput_exporter_http_refused_total" ["reason"] {
         "Connections and requests that were refused, by reason; the log names each peer once. An idle connection that was closed to make room for another counts too.",
-        from "own bookkeeping", by "exporter", series "1 per reason that held", since "0.1.0"
+        from "own bookkeeping", by "exporter", series "1 per reason that held", since "0.1.0",
+        for "to see why a client of the exporter is turned away, such as a second Prometheus past the limit of connections"
     }
     PROCESS_CPU = Counter Seconds "process_cpu_seconds_total" [] {
         "User and system CPU time of this exporter.",

@@ -31,11 +31,13 @@ crate::metric_rows! {
     }
     MPS_THREADS = Gauge Ratio "goodput_owner_mps_active_thread_limit_ratio" ["owner"] {
         "Lowest share of a GPU's threads that an MPS client of the owner was started with; no series where none has such a limit. Limits of the MPS control daemon are not seen.",
-        from "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in /proc/PID/environ, with --collector.owner.mps-limits", by "owner", series "1 per owner with MPS clients", since "0.1.0"
+        from "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in /proc/PID/environ, with --collector.owner.mps-limits", by "owner", series "1 per owner with MPS clients", since "0.1.0",
+        for "to see the share of the GPU that an MPS client may use"
     }
     MPS_MEMORY = Gauge Bytes "goodput_owner_mps_pinned_memory_limit_bytes" ["owner", "device"] {
         "Lowest limit of device memory that an MPS client of the owner was started with, by the number that the client's CUDA has for the device; at most 16 devices per owner.",
-        from "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT in /proc/PID/environ, with --collector.owner.mps-limits", by "owner", series "1 per owner with MPS clients and device", since "0.1.0"
+        from "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT in /proc/PID/environ, with --collector.owner.mps-limits", by "owner", series "1 per owner with MPS clients and device", since "0.1.0",
+        for "to see the device memory that an MPS client may use"
     }
     UNMAPPED_DEVICES = Gauge None "goodput_gpu_allocated_devices_unmapped" [] {
         "Allocated GPU devices whose name leads to none of the GPUs known.",

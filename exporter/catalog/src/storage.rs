@@ -3,7 +3,8 @@
 crate::metric_rows! {
     DISK_QUEUE_TIME = Counter Seconds "goodput_disk_queue_seconds_total" ["device"] {
         "Time weighted by the requests in flight; its rate is the mean length of the disk's queue.",
-        from "/proc/diskstats field 14", by "storage", series "1 per whole disk, at most 64", since "0.1.0"
+        from "/proc/diskstats field 14", by "storage", series "1 per whole disk, at most 64", since "0.1.0",
+        for "to see whether a disk has a queue, as the column aqu-sz of iostat does"
     }
     DISK_IN_FLIGHT = Gauge None "goodput_disk_requests_in_flight" ["device"] {
         "Requests that the disk works on at this moment.",
@@ -15,19 +16,23 @@ crate::metric_rows! {
     }
     STACKED_READ_BYTES = Counter Bytes "goodput_disk_stacked_read_bytes_total" ["device"] + ["name"] {
         "Bytes read from the stacked device; its disks count them too.",
-        from "/proc/diskstats field 6, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0"
+        from "/proc/diskstats field 6, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0",
+        for "to see what reaches a RAID, LVM or encrypted device, against its disks"
     }
     STACKED_WRITTEN_BYTES = Counter Bytes "goodput_disk_stacked_written_bytes_total" ["device"] + ["name"] {
         "Bytes written to the stacked device; its disks count them too.",
-        from "/proc/diskstats field 10, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0"
+        from "/proc/diskstats field 10, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0",
+        for "to see what reaches a RAID, LVM or encrypted device, against its disks"
     }
     STACKED_READ_TIME = Counter Seconds "goodput_disk_stacked_read_time_seconds_total" ["device"] + ["name"] {
         "Time that all reads from the stacked device took together; older kernels say 0 for RAID.",
-        from "/proc/diskstats field 7, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0"
+        from "/proc/diskstats field 7, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0",
+        for "the mean time of a read from a RAID, LVM or encrypted device, against that of its disks"
     }
     STACKED_WRITE_TIME = Counter Seconds "goodput_disk_stacked_write_time_seconds_total" ["device"] + ["name"] {
         "Time that all writes to the stacked device took together; older kernels say 0 for RAID.",
-        from "/proc/diskstats field 11, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0"
+        from "/proc/diskstats field 11, /sys/block/*/dm/name", by "storage", series "1 per stacked device, at most 16", since "0.1.0",
+        for "the mean time of a write to a RAID, LVM or encrypted device, against that of its disks"
     }
     NFS_MOUNTS = Gauge None "goodput_nfs_mounts" [] {
         "NFS mounts of the node; series are made for the first 16.",

@@ -70,7 +70,8 @@ mod tests {
 
     const fn row(name: &'static str, kind: Kind, unit: Unit, labels: &'static [&'static str]) -> Metric {
         let help = "Says \"a\\b\".";
-        Metric { name, kind, unit, labels, optional: &[], help, source: "", collector: "", series: "", since: "" }
+        let (source, collector, series, since, purpose) = ("", "", "", "", "");
+        Metric { name, kind, unit, labels, optional: &[], help, source, collector, series, since, purpose }
     }
 
     static BUSY: Metric = row("x_busy_seconds_total", Kind::Counter, Unit::Seconds, &["gpu"]);

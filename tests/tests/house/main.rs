@@ -1,11 +1,12 @@
 //! The modules of a crate use each other in one direction, as in the table of ARCHITECTURE.md; how long files and
-//! functions may be; what an addition costs.
+//! functions may be; what an addition costs; what reads each metric.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, in helpers too")]
 
 mod additions;
 mod habits;
 mod limits;
+mod readers;
 
 use std::collections::BTreeSet;
 use std::fs;

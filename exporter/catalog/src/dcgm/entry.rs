@@ -53,7 +53,7 @@ pub(super) const fn metric(
 ) -> Metric {
     let labels = labels![];
     let (collector, series, since) = ("gpu", "1 per GPU", "0.1.0");
-    Metric { name, kind, unit, labels, optional: LEGACY_OPTIONAL, help, source, collector, series, since }
+    Metric { name, kind, unit, labels, optional: LEGACY_OPTIONAL, help, source, collector, series, since, purpose: "" }
 }
 
 /// The metric in the current generation: its labels are respelled even where its name is not.
