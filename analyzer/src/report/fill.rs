@@ -267,6 +267,7 @@ mod tests {
             ("JOBID", "slurm-1"),
             ("UNIT", "x.scope"),
             ("MOUNTPOINT", "x"),
+            ("DISK", "x"),
             ("DEVICE", "x"),
         ] {
             assert!(!command(name, &about(owner)).unwrap().contains(name) || name == "GPU", "{name}");

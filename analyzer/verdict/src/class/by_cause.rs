@@ -181,7 +181,7 @@ pub(crate) const NOT_ANSWERING: &[Remedy] = &[
     Remedy {
         action: "Look at the server and the network to it. The kernel's log says when the server did not answer, and when it did \
                  again.",
-        command: Some("dmesg -T | grep 'nfs: server'; nfsstat -rc"),
+        command: Some("dmesg --ctime | grep 'nfs: server'; nfsstat -rc"),
         who: "the administrators of the nodes and of the server",
         source: "nfs(5), timeo; nfsstat(8)",
         ..Remedy::LIVE
