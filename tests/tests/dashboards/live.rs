@@ -44,6 +44,7 @@ const EMPTY: &[(&str, &str)] = &[
     ("goodput-fleet: \"Signs of GPUs and links that may fail\"", "no counter of damage grows"),
     ("goodput-fleet: \"Nodes with a sick collector\"", "every collector is well"),
     ("goodput-job: \"Memory full in\"", "no memory grows"),
+    ("goodput-network: \"Pauses by priority\"", "the collector is off"),
     ("goodput-node: \"Soonest full\"", "no memory grows, and no file system fills"),
     ("goodput-week: \"Nodes by time that nobody held\"", "every GPU is held"),
 ];
