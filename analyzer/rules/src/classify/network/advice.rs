@@ -15,6 +15,7 @@ use super::super::thresholds::ms;
 use super::super::{Advice, Cause, CauseKind, Class, Fact, Thresholds};
 use super::evidence::{Evidence, Grade};
 use super::exchange::Exchange;
+use super::hang::ALL_OF_IT;
 use super::{Advised, Costs, Slow, nvlink};
 use crate::signal::Signal;
 use goodput_exposition::sample::TimeMs;
@@ -176,19 +177,24 @@ pub(super) fn large(members: &[Member<'_>], booked: &[Booked<'_>], t: &Threshold
     let mut all = Vec::new();
     for index in node.body.clone() {
         let own = *known.entry(index).or_insert_with(|| Waited::of(members, booked, index, t));
-        if own.gpus < 2 || own.share() < t.exchange_large_ratio || is_silent(members, booked, index, t) {
+        if own.gpus < 2 || !is_large(own.share(), t) || is_silent(members, booked, index, t) {
             continue;
         }
         let around = node.around(index, t.idle_window_seconds);
         let sum = around.map(|other| *known.entry(other).or_insert_with(|| Waited::of(members, booked, other, t)));
         let value = sum.fold(Waited::default(), Waited::plus).share();
-        if value >= t.exchange_large_ratio {
+        if is_large(value, t) {
             let (signal, threshold) = ("collective_wait / time that the run holds its GPUs", t.exchange_large_ratio);
             let fact = Fact { signal, unit: "ratio", value, threshold };
             all.extend(members.iter().filter_map(|member| holds(*member, booked, index, fact)));
         }
     }
     all
+}
+
+/// Ranks that do nothing but wait may hang.
+fn is_large(waiting: f64, t: &Thresholds) -> bool {
+    (t.exchange_large_ratio..ALL_OF_IT).contains(&waiting)
 }
 
 /// Time of a run in a cell.

@@ -9,7 +9,7 @@ use super::super::{Cause, CauseKind, Class, Thresholds};
 use super::exchange::Exchange;
 
 /// Waiting from which a rank does nothing else in a cell (own choice: cells of spinning kernels alone are above it).
-const ALL_OF_IT: f64 = 0.95;
+pub(super) const ALL_OF_IT: f64 = 0.95;
 
 /// A cell of a GPU in which its run hangs.
 pub(super) struct Hung {
