@@ -41,7 +41,7 @@ fn fill(text: &str, about: &About<'_>) -> Option<String> {
         ("UNIT", &|| plain(unit(about.owner?)?)),
         ("CONTAINER", &|| plain(about.owner?.strip_prefix("container-")?)),
         ("MOUNTPOINT", &|| about.mount.map(quoted)),
-        ("DISK", &|| plain(about.mount?)),
+        ("DISK", &|| plain(about.mount.filter(|disk| !disk.starts_with('/'))?)),
         ("DEVICE", &|| plain(about.port?.split('/').next()?)),
     ];
     let mut shown = String::new();
@@ -267,11 +267,12 @@ mod tests {
             ("JOBID", "slurm-1"),
             ("UNIT", "x.scope"),
             ("MOUNTPOINT", "x"),
-            ("DISK", "x"),
             ("DEVICE", "x"),
         ] {
             assert!(!command(name, &about(owner)).unwrap().contains(name) || name == "GPU", "{name}");
             assert_eq!(command(name, &About::default()), None, "{name}");
         }
+        assert_eq!(command("DISK", &About { mount: Some("nvme0n1"), ..about("x") }), Some("nvme0n1".to_owned()));
+        assert_eq!(command("DISK", &about("x")), None, "a mount is no disk");
     }
 }

@@ -56,22 +56,24 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         let culprit = i.charged_to.as_ref()?;
         Some((&culprit.node, culprit.gpu.as_deref()?, None))
     });
-    let ports = ports(group, lost_ms);
+    let causes = causes(group, lost_ms);
+    let main_cause = main_cause(&causes, lost_ms);
     // What is done about a GPU or a port that is waited for is done there.
-    let storage = storage(group, lost_ms);
-    let about = match (culprits.first(), ports.first()) {
+    let is_main = |item: &&&Item<'_>| main_cause.is_none_or(|kind| item.cause.as_ref().is_some_and(|c| c.kind == kind));
+    let main: Vec<&Item<'_>> = group.iter().filter(is_main).copied().collect();
+    let (main_ports, main_storage) = (ports(&main, lost_ms), storage(&main, lost_ms));
+    let about = match (culprits.first(), main_ports.first()) {
         (None, Some(Port { node, which, .. })) => {
             About { node: Some(node), owner, port: which.as_deref(), ..About::default() }
         }
         (culprit, _) => {
             let place = culprit.or(places.first());
             let (node, gpu) = (place.map(|p| p.node.as_str()), place.map(|p| p.gpu.as_str()));
-            let mount = storage.first().map(|storage| storage.which.as_str());
+            let mount = main_storage.first().map(|storage| storage.which.as_str());
             About { node, gpu, owner, mount, ..About::default() }
         }
     };
-    let causes = causes(group, lost_ms);
-    let remedies = class.remedies(main_cause(&causes, lost_ms));
+    let remedies = class.remedies(main_cause);
     Finding {
         commands: filled(remedies, &about),
         cluster: cluster.map(str::to_owned),
@@ -81,9 +83,9 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         node: node.map(str::to_owned),
         places,
         culprits,
-        ports,
+        ports: ports(group, lost_ms),
         port_table: None,
-        storage,
+        storage: storage(group, lost_ms),
         causes,
         spans: spans(group),
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,

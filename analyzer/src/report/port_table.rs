@@ -9,8 +9,10 @@ use super::sum::Amount;
 use super::{Finding, MS_PER_HOUR, text, units};
 use goodput_verdict::{Class, PortUse, Standing};
 
-/// Rows that a reader sees; JSON has all of them.
+/// Rows that a reader sees.
 const MAX_ROWS: usize = 8;
+/// Rows of the JSON form.
+const MOST_ROWS: usize = 64;
 
 /// What the ports of a run did in the hours in which it waited for the network.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -30,8 +32,8 @@ pub struct PortRow {
     pub port: String,
     /// The highest line rate, in bytes per second; null where it is not told.
     pub rate: Option<f64>,
-    /// How long it was down, in milliseconds.
-    pub down_ms: i64,
+    /// The time of cells in which it was down, in milliseconds; null where its state is not told.
+    pub down_ms: Option<i64>,
     /// Bytes that it sent; null where that is not told.
     pub sent_bytes: Option<f64>,
     /// Times that it waited for an acknowledgement and got none; null where that is not told.
@@ -61,14 +63,18 @@ pub(super) fn port_table(finding: &Finding, standings: &[Standing]) -> Option<Po
     }
     let mut rows: Vec<PortRow> = all.into_iter().map(|(at, told)| row(at, &told, finding)).collect();
     let charged = |row: &PortRow| row.charged.as_ref().map_or(0, |amount| amount.gpu_ms);
-    rows.sort_by(|a, b| (charged(b), b.down_ms).cmp(&(charged(a), a.down_ms)).then(b.events.total_cmp(&a.events)));
-    (!rows.is_empty()).then(|| PortTable { others: most.saturating_sub(rows.len()), rows })
+    rows.sort_by(|a, b| {
+        charged(b).cmp(&charged(a)).then(b.events.total_cmp(&a.events)).then(b.down_ms.cmp(&a.down_ms))
+    });
+    let most = most.max(rows.len());
+    rows.truncate(MOST_ROWS);
+    (!rows.is_empty()).then(|| PortTable { others: most - rows.len(), rows })
 }
 
 fn add(sum: &mut PortUse, port: &PortUse) {
     let grow = |sum: Option<f64>, by: Option<f64>| sum.into_iter().chain(by).reduce(|a, b| a + b);
     sum.rate = sum.rate.into_iter().chain(port.rate).reduce(f64::max);
-    sum.down_ms += port.down_ms;
+    sum.down_ms = sum.down_ms.into_iter().chain(port.down_ms).reduce(|a, b| a + b);
     sum.sent_bytes = grow(sum.sent_bytes, port.sent_bytes);
     sum.timeouts = grow(sum.timeouts, port.timeouts);
     sum.retransmits = grow(sum.retransmits, port.retransmits);
@@ -134,7 +140,7 @@ impl PortRow {
             (self.events > 0.0)
                 .then(|| format!("timeouts, retransmissions and link changes: {}", units::count(Some(self.events)))),
         );
-        all.extend((self.down_ms > 0).then(|| format!("down for {} h", hours(self.down_ms as f64))));
+        all.extend(self.down_ms.filter(|ms| *ms > 0).map(|ms| format!("down for {} h", hours(ms as f64))));
         all.extend(self.paused_ms.filter(|ms| *ms > 0.0).map(|ms| format!("paused for {} h", hours(ms))));
         if all.is_empty() { String::new() } else { format!(" ({})", all.join("; ")) }
     }
@@ -154,10 +160,10 @@ impl PortRow {
     /// Was it up, to be read.
     #[must_use]
     pub fn state(&self) -> String {
-        if self.down_ms > 0 {
-            format!("down for {} h", text::quantity(self.down_ms as f64 / MS_PER_HOUR))
-        } else {
-            "up".into()
+        match self.down_ms {
+            None => text::UNKNOWN.into(),
+            Some(0) => "up".into(),
+            Some(ms) => format!("down for {} h", text::quantity(ms as f64 / MS_PER_HOUR)),
         }
     }
 
@@ -197,6 +203,7 @@ mod tests {
             sent_bytes: Some(2e12),
             timeouts: Some(timeouts),
             retransmits: Some(1000.0),
+            down_ms: (node == "n2").then_some(0),
             ..PortUse::default()
         }
     }
@@ -236,6 +243,7 @@ mod tests {
         let pages = [markdown::render(&report).unwrap(), html::render(&report, &Site::default()).unwrap()];
         assert!(pages.iter().all(|page| page.contains(said)), "{}", pages[0]);
         assert!(pages[0].contains(row), "{}", pages[0]);
+        assert!(pages[0].contains("| unknown | unknown | unknown | 0 |"), "{}", pages[0]);
         assert!(pages.iter().all(|page| page.contains("Other ports of the run, which show less: 14.")), "{}", pages[0]);
     }
 }

@@ -130,7 +130,7 @@ fn port(node: &str, hour: TimeMs) -> PortUse {
         start_ms: hour * HOUR,
         ports: 16,
         rate: Some(5e10),
-        down_ms: 60_000,
+        down_ms: Some(60_000),
         sent_bytes: Some(2e12),
         timeouts: Some(214.0),
         retransmits: Some(1000.0),

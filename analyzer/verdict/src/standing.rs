@@ -121,8 +121,8 @@ pub struct PortUse {
     pub ports: usize,
     /// The highest line rate, in bytes per second; null where it is not told.
     pub rate: Option<f64>,
-    /// How long it was down, in milliseconds.
-    pub down_ms: i64,
+    /// The cells in which it was down, in milliseconds; null where its state is not told.
+    pub down_ms: Option<i64>,
     /// Bytes that it sent; null where that is not told.
     pub sent_bytes: Option<f64>,
     /// Times that it waited for an acknowledgement and got none; null where that is not told.

@@ -28,10 +28,10 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     if is_server(cell, t) {
         return Verdict::No;
     }
-    for_answers(cell, t).unwrap_or_else(|| match for_reads(cell, t) {
+    match for_reads(cell, t) {
         claim @ Verdict::Claim { .. } => claim,
-        other => for_lookups(cell, t).unwrap_or(other),
-    })
+        other => for_lookups(cell, t).or_else(|| for_answers(cell, t)).unwrap_or(other),
+    }
 }
 
 /// A server of a network file system did not answer, and tasks of the job slept meanwhile. Each request that was sent again
@@ -40,8 +40,7 @@ fn for_answers(cell: &Cell<'_>, t: &Thresholds) -> Option<Verdict> {
     let unanswered = storage::unanswered(cell)?;
     let asleep = cell.mean(Signal::JobUninterruptible).filter(|asleep| *asleep >= t.io_waiting_ratio)?;
     let idle = 1.0 - work(cell, t)?.ratio;
-    let seconds = (cell.node.cells[cell.index].end - cell.node.cells[cell.index].start) as f64 / 1000.0;
-    let max_share = idle.min(unanswered.count * unanswered.timeout_seconds / seconds);
+    let max_share = idle.min(unanswered.waited_seconds / cell.seconds());
     if idle < t.io_waiting_ratio || writes(cell, t) {
         return None;
     }
@@ -49,7 +48,8 @@ fn for_answers(cell: &Cell<'_>, t: &Thresholds) -> Option<Verdict> {
         Fact { signal: SENT_AGAIN, unit: "requests", value: unanswered.count, threshold: 1.0 },
         Fact::of(Signal::JobUninterruptible, asleep, t.io_waiting_ratio),
     ];
-    Some(Verdict::Claim { max_share, confidence: COUNTED, facts })
+    // What they sleep for may be something else.
+    Some(Verdict::Claim { max_share, confidence: INFERRED, facts })
 }
 
 /// Is so much written that who waits for storage may wait for that?

@@ -105,6 +105,12 @@ pub struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
+    /// How long it is.
+    pub(super) fn seconds(&self) -> f64 {
+        let span = &self.node.cells[self.index];
+        (span.end - span.start) as f64 / 1000.0
+    }
+
     /// The reading of a signal: of the GPU, its node or its owner, as the signal's scope says; `None` is not known.
     #[must_use]
     pub fn read(&self, signal: Signal) -> Option<&'a Reading> {

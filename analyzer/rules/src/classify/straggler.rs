@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::ptr;
 
-use super::busy::busy;
+use super::busy::{OF_TIME, busy};
 use super::cell::Part;
 use super::judge::Booked;
 use super::run::Run;
@@ -143,7 +143,9 @@ fn rank<'a>(Member { gpu, owner }: Member<'_>, booked: &Booked<'a>, span: &Range
         for (part, ms) in &booked.cells[index - node.body.start] {
             if part.owner.as_deref() == Some(owner) {
                 owned += *ms as f64 * part_of;
-                *by_class.entry(part.class).or_default() += *ms as f64 * part_of;
+                if part.class != Class::Unexplained || is_idle(part) {
+                    *by_class.entry(part.class).or_default() += *ms as f64 * part_of;
+                }
             }
         }
         most = most.max((overlap, index));
@@ -158,6 +160,11 @@ fn rank<'a>(Member { gpu, owner }: Member<'_>, booked: &Booked<'a>, span: &Range
     by_class.retain(|class, _| is_cause(*class) || *class == Class::Unexplained);
     let owner = frame.owners[most.1].iter().map(|(owner, _)| &**owner).find(|name| *name == owner);
     Some(Rank { gpu, cell: Cell { node, gpu: frame, owner, index: most.1 }, waiting, working, causes: by_class })
+}
+
+/// Is it known that the GPU had nothing to do? What is unexplained for want of a busy signal may be work.
+fn is_idle(part: &Part) -> bool {
+    part.rung.is_some() && !OF_TIME.iter().any(|signal| part.missing.contains(signal))
 }
 
 /// The cells of the window that have some of that time, and how many milliseconds of it.
@@ -239,8 +246,10 @@ fn suspect(victim: &Rank<'_>, other: &Rank<'_>, t: &Thresholds) -> Verdict {
     let ratio = |signal, value, threshold| Fact { signal, unit: "ratio", value, threshold };
     let mut facts = vec![ratio(LONGER, longer, t.straggler_ratio)];
     let main_cause = other.causes.iter().max_by(|a, b| a.1.total_cmp(b.1)).filter(|_| own_cause > 0.0);
-    let is_untold = main_cause.is_some_and(|(class, _)| *class == Class::Unexplained);
-    let confidence = if is_untold { confidence.min(NODE_WIDE) } else { confidence };
+    // As far as the rank only had nothing to do, for no reason that is known, that it is late is less sure.
+    let idle = |rank: &Rank<'_>| rank.causes.get(&Class::Unexplained).copied().unwrap_or(0.0);
+    let needs_idle = max_share > own_cause - (idle(other) - idle(victim)).max(0.0) + more_work;
+    let confidence = if needs_idle { confidence.min(NODE_WIDE) } else { confidence };
     facts.extend(main_cause.map(|(class, share)| Fact { unit: OF_THE_OTHER, ..ratio(class.name(), *share, 0.0) }));
     facts.extend(paired(victim, other, t));
     facts.extend(depths);

@@ -147,12 +147,17 @@ fn a_limit_is_told_where_the_job_reaches_it() {
     assert_eq!(of(9.5e7, 4e7, &["nvme0n1"]), "dataloader_storage", "the same at half of the limit");
 }
 
-/// A disk with 1,000 reads a second: seconds of a read in the odd minutes and in the others.
+/// A disk with 1,000 reads a second in the odd minutes: seconds of a read in these and in the others.
 fn disk(device: &'static str, odd: f64, usual: f64) -> [Series; 2] {
+    disk_with(1e3, device, odd, usual)
+}
+
+/// The same with so many reads a second in the others.
+fn disk_with(before: f64, device: &'static str, odd: f64, usual: f64) -> [Series; 2] {
     let device = [("device", device)];
     [
-        series("node_disk_reads_completed_total", &device, |t| counted(t, 1e3, 1e3)),
-        series("node_disk_read_time_seconds_total", &device, move |t| counted(t, 1e3 * odd, 1e3 * usual)),
+        series("node_disk_reads_completed_total", &device, move |t| counted(t, 1e3, before)),
+        series("node_disk_read_time_seconds_total", &device, move |t| counted(t, 1e3 * odd, before * usual)),
     ]
 }
 
@@ -167,7 +172,19 @@ fn the_disk_is_named_that_became_slow() {
     assert_eq!(of(&[("dm-0", 0.02, 0.002), ("sdb", 0.02, 0.002)], 1e6), "dataloader_storage slow_disk sdb", "stacked");
     assert_eq!(of(&[("sdb", 0.004, 0.004)], 1e6), "dataloader_storage", "it always takes that");
     assert_eq!(of(&[("sdb", 0.0008, 0.0001)], 1e6), "dataloader_storage", "no sound disk is faster");
+    assert_eq!(
+        of(&[("sdb1", 0.02, 0.002), ("sdb", 0.02, 0.002)], 1e6),
+        "dataloader_storage slow_disk sdb",
+        "a partition"
+    );
     assert_eq!(of(&[("sdb", 0.004, 0.004)], 2e4), "dataloader_storage small_reads sdb");
+    assert_eq!(
+        of(&[("sdb", 0.004, 0.004), ("sdc", 0.001, 0.001)], 2e4),
+        "dataloader_storage",
+        "whose reads are small?"
+    );
+    let rested = most(disk_with(1.0, "sdb", 0.02, 0.002).into_iter().chain([reads("nvme9n1", 1e9)]));
+    assert_eq!(rested, "dataloader_storage", "with one read at a time each is faster");
 }
 
 #[test]
@@ -179,9 +196,15 @@ fn a_mount_is_told_whose_server_did_not_answer() {
         most(mounts.iter().flat_map(exporter).chain([again]))
     };
     let (again, at) = ("goodput_nfs_retransmissions_total", [("mount", "/home"), ("operation", "other")]);
-    assert_eq!(of(again, &at, 0.05, &[home, data], ours), "dataloader_storage not_answering /home");
-    assert_eq!(of(again, &at, 0.0, &[home, data], ours), "dataloader_storage slow_mount /data", "none was sent again");
     let of_node = "node_nfs_rpc_retransmissions_total";
+    let other = ("/other", "nas:/other", 0.003, 0.003, 1e6);
+    assert_eq!(of(again, &at, 0.05, &[home, other], ours), "dataloader_storage not_answering /home");
+    assert_eq!(of(again, &at, 0.0, &[home, other], ours), "dataloader_storage", "none was sent again");
+    assert_eq!(
+        of(again, &at, 0.05, &[home, data], ours),
+        "dataloader_storage slow_mount /data",
+        "reads are late there"
+    );
     assert_eq!(of(of_node, &[], 0.05, &[home], theirs), "dataloader_storage not_answering /home");
-    assert_eq!(of(of_node, &[], 0.05, &[home, data], theirs), "dataloader_storage", "it may be either");
+    assert_eq!(of(of_node, &[], 0.05, &[home, other], theirs), "dataloader_storage", "it may be either");
 }

@@ -144,3 +144,14 @@ fn a_rank_that_is_not_heard_of_may_be_the_one() {
     let one_more = [(A, "n2", "GPU-5", WAITS)];
     assert_eq!(with(&one_more), parts(Class::Straggler, Some("n2/GPU-3")), "four of five are");
 }
+
+#[test]
+fn a_rank_without_a_busy_signal_is_not_named() {
+    let mut series = run("train", &RANKS);
+    let odd = |sample: &Sample| ODD.contains(&sample.time_ms);
+    let is_blind = |s: &Series| s.labels.get("UUID") == Some("GPU-3") && s.labels.metric() != "goodput_gpu_owner_info";
+    for s in series.iter_mut().filter(|s| is_blind(s)) {
+        s.samples.retain(|sample| !odd(sample));
+    }
+    assert_eq!(told(&series, "GPU-1"), parts(Class::CollectiveWait, None));
+}

@@ -199,7 +199,7 @@ pub(crate) const SLOW_DISK: &[Remedy] = &[
     },
     Remedy {
         action: "See whether the disk is worn, hot or failing.",
-        command: Some("smartctl -x /dev/DISK   # the disk that is named"),
+        command: Some("smartctl -x /dev/DISK"),
         who: "root",
         source: "smartctl(8)",
         ..Remedy::LIVE

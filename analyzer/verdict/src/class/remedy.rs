@@ -9,7 +9,7 @@ pub struct Remedy {
     /// In words.
     pub action: &'static str,
     /// The command or setting, where there is one; `NODE`, `GPU`, `DEVICE`, `JOBID`, `NAMESPACE`, `OBJECT`, `CGROUP`,
-    /// `UNIT`, `CONTAINER` and `MOUNTPOINT` stand for what it is about.
+    /// `UNIT`, `CONTAINER`, `MOUNTPOINT` and `DISK` stand for what it is about.
     pub command: Option<&'static str>,
     /// What it restarts or interrupts.
     pub restarts: &'static str,

@@ -30,10 +30,11 @@ pub(super) fn paused(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<
     Some(Evidence { kind: CauseKind::Congested, bound: Some(most), stays: 0.0, grade: Grade::Counted, at, facts })
 }
 
-/// Ports that carry nearly their line rate for the whole cell. Nothing is broken: the exchange is as large as its network.
+/// Ports that carry nearly their line rate for the whole cell. Nothing is broken: the exchange is as large as its network. What is
+/// not the run's alone, or comes from storage in good part, may be other bytes than its exchange.
 pub(super) fn saturated(run: &Exchange<'_>, cell: usize, t: &Thresholds) -> Option<Evidence> {
     let mut at = Vec::new();
-    for (n, side, index) in run.at(cell) {
+    for (n, side, index) in run.at(cell).filter(|(_, side, index)| side.has_own_bytes(*index)) {
         for (name, cells) in &side.ports.rdma {
             let share = cells[index].bytes().zip(cells[index].speed).map(|(bytes, speed)| bytes / speed);
             at.extend(share.filter(|share| *share >= t.port_busy_ratio).map(|share| (n, (*name).to_owned(), share)));

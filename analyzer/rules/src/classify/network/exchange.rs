@@ -138,6 +138,12 @@ impl<'a> Side<'a> {
         rdma.into_iter().chain(tcp).reduce(f64::max)
     }
 
+    /// Is what its ports carry the run's exchange, but for a tenth at most?
+    pub(super) fn has_own_bytes(&self, index: usize) -> bool {
+        let of_storage: f64 = self.storage[index].into_iter().sum();
+        self.held[index].by_others == 0 && self.ports.rdma_bytes(index).is_some_and(|bytes| 10.0 * of_storage <= bytes)
+    }
+
     /// The same over its interfaces alone.
     pub(super) fn tcp(&self, index: usize) -> Option<f64> {
         let (sent, received) = self.ports.interface_bytes(index)?;

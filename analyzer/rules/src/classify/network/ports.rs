@@ -80,7 +80,7 @@ impl<'a> Ports<'a> {
         each(node, Signal::InterfaceSent, all, |interface, r, _| interface.sent = Some(r.mean));
         each(node, Signal::InterfaceReceived, all, |interface, r, _| interface.received = Some(r.mean));
         each(node, Signal::InterfacePause, all, |interface, r, _| {
-            interface.paused = interface.paused.into_iter().chain([r.mean]).reduce(f64::max);
+            interface.paused = interface.paused.into_iter().chain([r.mean.min(1.0)]).reduce(f64::max);
         });
         ports
     }

@@ -20,6 +20,8 @@ struct Used {
     charged: usize,
     /// Cells in which it is evidence.
     shown: usize,
+    /// Is it up in some cell, or not known to be down? Nodes have ports that no cable was ever in.
+    is_used: bool,
 }
 
 /// The ports of the nodes of a run that show most, with what they did while the run held GPUs there.
@@ -51,12 +53,15 @@ pub(super) fn used(slow: &Slow<'_, '_>, charges: &[Charge], start_ms: TimeMs, t:
             all.entry((n, which)).and_modify(|used| used.charged += 1);
         });
     }
-    let ports = all.len();
     let mut most: Vec<((usize, &str), Used)> = all.into_iter().collect();
+    most.retain(|(_, used)| used.is_used || used.charged + used.shown > 0);
     most.sort_by(|(_, a), (_, b)| {
-        let order = |used: &Used| Reverse((used.charged, used.shown, used.told.down_ms));
-        order(a).cmp(&order(b)).then(b.told.events().total_cmp(&a.told.events()))
+        let (first, last) =
+            (|used: &Used| Reverse((used.charged, used.shown)), |used: &Used| Reverse(used.told.down_ms));
+        let events = b.told.events().total_cmp(&a.told.events());
+        first(a).cmp(&first(b)).then(events).then(last(a).cmp(&last(b)))
     });
+    let ports = most.len();
     most.truncate(MOST_PORTS);
     let one = |((n, name), used): ((usize, &str), Used)| PortUse {
         cluster: named(slow.run.cluster()),
@@ -80,7 +85,9 @@ impl Used {
     fn add(&mut self, port: &Port, ms: f64) {
         let told = &mut self.told;
         told.rate = told.rate.into_iter().chain(port.speed).reduce(f64::max);
-        told.down_ms += if port.is_active == Some(false) { ms as i64 } else { 0 };
+        self.is_used |= port.is_active != Some(false);
+        let down = port.is_active.map(|is_active| if is_active { 0 } else { ms as i64 });
+        told.down_ms = told.down_ms.into_iter().chain(down).reduce(|a, b| a + b);
         grow(&mut told.sent_bytes, port.sent.map(|sent| sent * ms / 1000.0));
         grow(&mut told.timeouts, port.timeouts);
         grow(&mut told.retransmits, port.retransmits);
@@ -88,6 +95,7 @@ impl Used {
     }
 
     fn add_interface(&mut self, interface: Interface, ms: f64) {
+        self.is_used = true;
         grow(&mut self.told.sent_bytes, interface.sent.map(|sent| sent * ms / 1000.0));
         grow(&mut self.told.paused_ms, interface.paused.map(|share| share * ms));
     }

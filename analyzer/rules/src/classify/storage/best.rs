@@ -1,4 +1,4 @@
-//! What reads of a mount or disk take in the best quarter of the cells in which there are some.
+//! What reads of a mount or a disk take in the best quarter of cells.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use crate::signal::Signal;
 /// Sizes of reads within this factor can be compared.
 const AGREES: f64 = 2.0;
 
+/// Reads of a mount, at best.
 #[derive(Clone, Copy)]
 struct Best {
     /// Seconds.
@@ -20,34 +21,31 @@ struct Best {
     size: Option<f64>,
 }
 
-/// By cluster, node and mount or disk.
+/// By cluster, node and mount.
 type ByName<'a> = BTreeMap<(&'a str, &'a str, &'a str), Best>;
 
-/// The best of the mounts and disks of nodes.
+/// The best of the mounts of nodes.
 pub(super) struct AllBest<'a> {
     mounts: ByName<'a>,
-    disks: ByName<'a>,
     /// Seconds by cluster and export, of the node where it is best.
     of_exports: BTreeMap<(&'a str, &'a str), f64>,
 }
 
 impl<'a> AllBest<'a> {
     pub(super) fn of(booked: &[Booked<'a>]) -> Self {
-        let mut best = AllBest { mounts: BTreeMap::new(), disks: BTreeMap::new(), of_exports: BTreeMap::new() };
+        let mut best = AllBest { mounts: BTreeMap::new(), of_exports: BTreeMap::new() };
         let mut nodes: Vec<&'a Node> = booked.iter().map(|booked| booked.course.node).collect();
         nodes.sort_by_key(|node| (&node.cluster, &node.node));
         nodes.dedup_by(|a, b| std::ptr::eq(*a, *b));
         for node in nodes {
             let (cluster, name) = (node.cluster.as_str(), node.node.as_str());
-            for (mount, known) in all(node, [Signal::MountReadTime, Signal::MountReads], Some(Signal::MountRead)) {
+            for (mount, known) in mounts(node) {
                 best.mounts.insert((cluster, name, mount), known);
                 if let Some(export) = export_of(node, mount) {
                     let least = best.of_exports.entry((cluster, export)).or_insert(f64::INFINITY);
                     *least = least.min(known.seconds);
                 }
             }
-            let disks = all(node, [Signal::DiskReadTime, Signal::DiskReads], None);
-            best.disks.extend(disks.map(|(disk, known)| ((cluster, name, disk), known)));
         }
         best
     }
@@ -62,24 +60,27 @@ impl<'a> AllBest<'a> {
         let alike = here.filter(|(_, other)| other.is_like(own)).map(|(_, other)| other.seconds);
         alike.chain(elsewhere.copied()).chain([own.seconds]).reduce(f64::min)
     }
-
-    /// The same of a disk, here: the size of its reads is not known, so it is compared with itself alone.
-    pub(super) fn of_disk(&self, node: &Node, disk: &str) -> Option<f64> {
-        self.disks.get(&(node.cluster.as_str(), node.node.as_str(), disk)).map(|best| best.seconds)
-    }
 }
 
-/// Everything of which the node tells the time of reads and how many there are, and perhaps their bytes.
-fn all(
-    node: &Node,
-    [times, reads]: [Signal; 2],
-    bytes: Option<Signal>,
-) -> impl Iterator<Item = (&str, Best)> + use<'_> {
+/// Seconds that a read of the disk takes in the best quarter of the cells in which it has at least half as many reads a second:
+/// with fewer of them at once each is faster. The size of its reads is not known, so it is compared with itself alone.
+pub(super) fn of_disk(node: &Node, disk: &str, reads_per_second: f64) -> Option<f64> {
+    let track = |signal| node.host.splits(signal).find(|(name, _)| *name == disk).map(|(_, track)| track);
+    let (times, reads) = (track(Signal::DiskReadTime)?, track(Signal::DiskReads)?);
+    let each = times.iter().zip(reads).filter_map(|(time, reads)| {
+        let (time, reads) = (time.as_ref()?.mean, reads.as_ref()?.mean);
+        (2.0 * reads >= reads_per_second).then_some(time / reads)
+    });
+    quarter(each.collect())
+}
+
+/// The mounts of which the node tells the time of reads and how many there are, and perhaps their bytes.
+fn mounts(node: &Node) -> impl Iterator<Item = (&str, Best)> + use<'_> {
     let tracks = |signal| node.host.splits(signal).collect::<BTreeMap<_, _>>();
-    let (reads, bytes) = (tracks(reads), bytes.map(tracks).unwrap_or_default());
-    node.host.splits(times).take(MOST_MOUNTS).filter_map(move |(of, times)| {
-        let known = Best::of(node, times, reads.get(of)?, bytes.get(of).copied())?;
-        Some((of, known))
+    let (reads, bytes) = (tracks(Signal::MountReads), tracks(Signal::MountRead));
+    node.host.splits(Signal::MountReadTime).take(MOST_MOUNTS).filter_map(move |(mount, times)| {
+        let known = Best::of(node, times, reads.get(mount)?, bytes.get(mount).copied())?;
+        Some((mount, known))
     })
 }
 
@@ -95,15 +96,20 @@ impl Best {
             let seconds = (node.cells[index].end - node.cells[index].start) as f64 / 1000.0;
             (reads * seconds >= FEW_READS).then_some(time / reads)
         });
-        let mut each: Vec<f64> = each.collect();
-        each.sort_by(f64::total_cmp);
+        let seconds = quarter(each.collect())?;
         let total = |track: &[Option<Reading>]| track.iter().flatten().map(|reading| reading.mean).sum::<f64>();
         let size = bytes.map(|bytes| total(bytes) / total(reads));
-        Some(Best { seconds: *each.get(each.len() / 4)?, size })
+        Some(Best { seconds, size })
     }
 
     /// Are reads of both about as large?
     fn is_like(&self, other: &Best) -> bool {
         self.size.zip(other.size).is_some_and(|(a, b)| a <= AGREES * b && b <= AGREES * a)
     }
+}
+
+/// The lower quartile.
+fn quarter(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 4).copied()
 }

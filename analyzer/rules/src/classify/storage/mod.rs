@@ -16,7 +16,7 @@ use super::judge::Booked;
 use super::{Cause, CauseKind, Cell, Class, Fact, Thresholds, io_limited};
 use crate::frame::Reading;
 use crate::signal::Signal;
-use best::AllBest;
+use best::{AllBest, of_disk};
 pub(super) use mounts::{looked_up, summed};
 pub(super) use unanswered::unanswered;
 
@@ -71,38 +71,55 @@ fn cause(part: &mut Part, cell: &Cell<'_>, best: &AllBest<'_>, t: &Thresholds) {
     }
 }
 
-/// What input was late from: a mount whose server did not answer, or whose lookups take longer than all reads, else the
-/// storage whose reads are late, else one whose reads are small.
+/// What input was late from: the mount whose lookups take longer than all reads, else the storage whose reads are late, else
+/// the mount whose server did not answer, else the storage whose reads are small.
 fn late<'a>(cell: &Cell<'a>, best: &AllBest<'_>, t: &Thresholds) -> Option<Named<'a>> {
-    if let Some(unanswered) = unanswered(cell) {
-        return Some((CauseKind::NotAnswering, unanswered.mount?, Vec::new()));
-    }
     let reads = all_reads(cell);
     let in_flight: f64 = reads.iter().map(|reads| reads.in_flight).sum();
     let lookups = looked_up(cell, t).filter(|(_, looking)| *looking > in_flight);
     let lookups = lookups.map(|(mount, _)| (CauseKind::Metadata, mount, Vec::new()));
-    lookups.or_else(|| slow(&reads, in_flight, cell, best, t)).or_else(|| small(&reads, in_flight, t))
+    let slow = || slow(&reads, in_flight, cell, best, t);
+    lookups.or_else(slow).or_else(|| silent(cell, t)).or_else(|| small(&reads, in_flight, t))
 }
 
-/// Disks that are made of others (device mapper, software RAID), whose reads are counted at those too.
-const STACKED: [&str; 2] = ["dm-", "md"];
+/// The mount whose server did not answer for a good part of the cell.
+fn silent<'a>(cell: &Cell<'a>, t: &Thresholds) -> Option<Named<'a>> {
+    let unanswered = unanswered(cell)?;
+    let is_long = unanswered.waited_seconds >= t.io_waiting_ratio * cell.seconds();
+    is_long.then_some((CauseKind::NotAnswering, unanswered.mount?, Vec::new()))
+}
+
+/// Disks that are made of others (device mapper, software RAID, caches, mirrors), whose reads are counted at those too.
+const STACKED: [&str; 4] = ["dm-", "md", "bcache", "drbd"];
+
+/// Disks of the node, without those that are made of others and those that are parts or paths of one (`sda1`, `nvme0c0n1`).
+fn is_whole_disk(name: &str) -> bool {
+    let is_part = |start: &str| name.starts_with(start) && name.ends_with(|c: char| c.is_ascii_digit());
+    let of_nvme = name.strip_prefix("nvme");
+    let is_path_or_part = of_nvme.is_some_and(|rest| rest.contains(['c', 'p']));
+    let is_stacked = STACKED.iter().any(|kind| name.starts_with(kind));
+    let is_part =
+        ["sd", "hd", "vd", "xvd"].into_iter().any(is_part) || name.starts_with("mmcblk") && name.contains('p');
+    !is_stacked && !is_path_or_part && !is_part
+}
 
 fn all_reads<'a>(cell: &Cell<'a>) -> Vec<Reads<'a>> {
-    let seconds = (cell.node.cells[cell.index].end - cell.node.cells[cell.index].start) as f64 / 1000.0;
-    let enough = |rate: Option<f64>| rate.filter(|rate| rate * seconds >= FEW_READS);
+    let enough = |rate: Option<f64>| rate.filter(|rate| rate * cell.seconds() >= FEW_READS);
     let mount = |(name, time): (&'a str, &Reading)| {
         let rate = enough(rate(cell, Signal::MountReads, name));
         let size = self::rate(cell, Signal::MountRead, name).zip(rate).map(|(bytes, reads)| bytes / reads);
         Reads { kind: CauseKind::SlowMount, name, in_flight: time.mean, rate, size }
     };
-    let of_disks: f64 = cell.by_part(Signal::DiskReads).map(|(_, reads)| reads.mean).sum();
-    let size = cell.mean(Signal::NodeDiskRead).filter(|_| of_disks > 0.0).map(|bytes| bytes / of_disks);
+    // Bytes are known of all disks together.
+    let reading =
+        cell.by_part(Signal::DiskReads).filter(|(name, reads)| is_whole_disk(name) && reads.mean > 0.0).count();
+    let bytes = cell.mean(Signal::NodeDiskRead).filter(|_| reading == 1);
     let disk = |(name, time): (&'a str, &Reading)| {
         let rate = enough(rate(cell, Signal::DiskReads, name));
+        let size = bytes.zip(rate).map(|(bytes, reads)| bytes / reads);
         Reads { kind: CauseKind::SlowDisk, name, in_flight: time.mean, rate, size }
     };
-    let disks =
-        cell.by_part(Signal::DiskReadTime).filter(|(name, _)| !STACKED.iter().any(|kind| name.starts_with(kind)));
+    let disks = cell.by_part(Signal::DiskReadTime).filter(|(name, _)| is_whole_disk(name));
     mounts::distinct(cell.node, Signal::MountReadTime, cell.index)
         .into_iter()
         .map(mount)
@@ -117,7 +134,7 @@ fn slow<'a>(reads: &[Reads<'a>], all: f64, cell: &Cell<'a>, best: &AllBest<'_>, 
         let rate = reads.rate?;
         let is_mount = reads.kind == CauseKind::SlowMount;
         let floor = if is_mount { t.slow_mount_seconds } else { t.slow_disk_seconds };
-        let least = if is_mount { best.of_mount(cell.node, reads.name) } else { best.of_disk(cell.node, reads.name) }?;
+        let least = if is_mount { best.of_mount(cell.node, reads.name) } else { of_disk(cell.node, reads.name, rate) }?;
         let limit = (t.slow_mount_ratio * least).max(floor);
         let (each, excess) = (reads.in_flight / rate, (reads.in_flight - rate * least) / all);
         let is_only_one = is_mount && knows_disks && reads.in_flight >= NEARLY_ALL * all;

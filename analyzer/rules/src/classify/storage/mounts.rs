@@ -54,7 +54,14 @@ pub(super) fn export_of<'a>(node: &'a Node, mount: &'a str) -> Option<&'a str> {
 
 /// The time after which its requests are sent again, as far as that is told.
 pub(super) fn timeout_seconds(node: &Node, mount: &str) -> Option<f64> {
-    mounted(node).find(|known| known.point == mount)?.timeout_seconds
+    mounted(node).filter(|known| known.point == mount).find_map(|known| known.timeout_seconds)
+}
+
+/// The node's only network file system, under whatever names it is told.
+pub(super) fn only_mount(node: &Node) -> Option<&str> {
+    let mut mounts = node.host.splits(Signal::MountReads).map(|(mount, _)| point_of(node, mount));
+    let first = mounts.next()?;
+    mounts.all(|mount| mount == first).then_some(first)
 }
 
 /// The mount with the most time of requests other than reads and writes, and how many of them are in flight: at least
