@@ -29,7 +29,7 @@ const EVENTS: &str = "goodput_rdma_transport_events_total";
 const RNR: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "rnr_nak_retry_err")];
 const REORDERED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "out_of_sequence")];
 const DOWNED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "link_downed")];
-const PAUSED: &[(&str, &str)] = &[("device", "eth0"), ("direction", "received"), ("priority", "3")];
+const PAUSED: &[(&str, &str)] = &[("device", "eth0"), ("direction", "receive"), ("priority", "3")];
 
 /// A counter that grows by so many a second, between these minutes.
 fn within(seconds: f64, minutes: [f64; 2], by: f64) -> f64 {

@@ -86,9 +86,6 @@ impl Around {
     fn advice(&self, run: &Exchange<'_>, cell: usize, found: &Evidence, t: &Thresholds) -> Option<(Advice, Fact)> {
         let lasted =
             self.lasted.get(&found.kind).copied().filter(|lasted| *lasted >= ms(t.network_evidence_seconds))?;
-        if is_risk(run, cell, found, t) {
-            return None;
-        }
         let share = self.faulty as f64 / self.held as f64;
         if share >= t.network_constant_ratio {
             let (signal, unit) = ("cells in which a port shows a fault / cells of the run", "ratio");
@@ -99,7 +96,7 @@ impl Around {
         }
         let (signal, unit) = ("time in which a port shows it, of an hour", "seconds");
         let fact = Fact { signal, unit, value: lasted as f64 / 1000.0, threshold: t.network_evidence_seconds };
-        Some((Advice::NetworkEvidence, fact))
+        (!is_risk(run, cell, found, t)).then_some((Advice::NetworkEvidence, fact))
     }
 
     /// Who shows it in most of the cells in which someone does.
