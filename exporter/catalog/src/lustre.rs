@@ -8,7 +8,8 @@ crate::metric_rows! {
     }
     LUSTRE_DENIED = Gauge None "goodput_lustre_denied" [] {
         "Lustre clients whose counts this exporter may not read: debugfs takes root.",
-        from "/sys/kernel/debug/lustre/llite/*/stats", by "lustre", series "1 where there is Lustre", since "0.1.0"
+        from "/sys/kernel/debug/lustre/llite/*/stats", by "lustre", series "1 where there is Lustre", since "0.1.0",
+        for "why the calls of Lustre clients have no series"
     }
     LUSTRE_READ_BYTES = Counter Bytes "goodput_lustre_read_bytes_total" ["filesystem", "client"] {
         "Bytes that programs read from the file system, from the page cache too.",

@@ -73,7 +73,11 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
     let nvlink = |severity: &str, instance: &str| json!({"alertname": "GoodputGpuNvlinkDown", "severity": severity, "instance": instance, "UUID": "GPU-0"});
     let port =
         |name: &str, port: &str| json!({"alertname": name, "instance": "port", "device": "mlx5_0", "port": port});
+    let kubelet = |instance: &str, why: &str| json!({"alertname": "GoodputKubeletAllocationsUnknown", "instance": instance, "why": why});
+    let no_gpus = "it names devices that are none of the GPUs";
     let held_back = [
+        kubelet("lost", no_gpus),
+        kubelet("driver", no_gpus),
         alert("GoodputGpuThermalThrottle", "lost", "GPU-0"),
         alert("GoodputGpuRecoveryAction", "driver", "GPU-0"),
         alert("GoodputGpuNvlinkDown", "lost", "GPU-0"),
@@ -98,6 +102,8 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
         oom("GoodputOomRisk", "GPU-0"),
     ];
     let sent = [
+        kubelet("driver", "the kubelet has stopped answering"),
+        kubelet("other", no_gpus),
         alert("GoodputGpuLost", "lost", "GPU-0"),
         alert("GoodputGpuXidBoard", "lost", "GPU-0"),
         alert("GoodputGpuThermalThrottle", "lost", "GPU-1"),
