@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
 use super::*;
@@ -90,8 +91,14 @@ impl Ethtool {
             Some(reader) => reader,
             None => Reader::start(programs.to_owned()).map_err(no_thread)?,
         };
-        if let Some(round) = reader.round(Duration::ZERO) {
-            self.take(context, round);
+        match reader.round(Duration::ZERO) {
+            Ok(round) => self.take(context, round),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                // The next scrape starts another thread.
+                self.asked = None;
+                return Err(CollectError::Other("the thread that runs ethtool has ended".to_owned()));
+            }
         }
         let now = context.gpus.at;
         let is_fresh = |then: Instant| now.saturating_duration_since(then) < STALE;
@@ -100,7 +107,7 @@ impl Ethtool {
             reader.ask(now, devices);
             self.asked = Some(now);
             let is_empty = self.answers.is_empty() && self.error.is_none();
-            if is_empty && let Some(round) = reader.round(FIRST) {
+            if is_empty && let Ok(round) = reader.round(FIRST) {
                 self.take(context, round);
             }
         }
@@ -150,4 +157,35 @@ fn push(device: &str, statistics: &BTreeMap<Statistic, u64>, out: &mut Families)
         out.push(&NETWORK_DISCARDED, &[device, direction.name()], get(Statistic::Discarded(*direction)));
     }
     out.push(&NETWORK_OVERSIZE, &[device], get(Statistic::Oversize));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::source::files::Roots;
+
+    /// A thread that has ended costs one scrape: the next one starts another.
+    #[test]
+    fn a_thread_that_has_ended_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let (proc, sys, cgroup) = (folder.join("proc"), folder.join("sys"), folder.join("cgroup"));
+        let roots = Arc::new(Roots { proc, sys, cgroup, root: folder.to_owned(), programs: Some(folder.to_owned()) });
+        let context = Context {
+            roots,
+            common: Arc::default(),
+            gpus: Arc::default(),
+            owners: Arc::default(),
+            hostname: "node-1".into(),
+            dcgm: Arc::default(),
+        };
+        let asked = Some(context.gpus.at);
+        let mut collector = Ethtool { reader: Some(Reader::ended()), asked, ..Ethtool::default() };
+        let mut ask = || collector.ask(folder, &context, vec!["eth0".to_owned()]);
+        assert!(ask().is_err());
+        ask().unwrap();
+        assert!(matches!(collector.error, Some(ProgramError::Missing { .. })), "another thread answered");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -80,9 +80,17 @@ impl Reader {
     }
 
     /// The next round, if it comes within `limit`.
-    #[must_use]
-    pub fn round(&self, limit: Duration) -> Option<Round> {
-        self.rounds.recv_timeout(limit).ok()
+    ///
+    /// # Errors
+    /// When it does not, or never will because the thread is gone.
+    pub fn round(&self, limit: Duration) -> Result<Round, RecvTimeoutError> {
+        self.rounds.recv_timeout(limit)
+    }
+
+    /// One whose thread is gone.
+    #[cfg(test)]
+    pub(crate) fn ended() -> Self {
+        Self { questions: mpsc::channel().0, rounds: mpsc::channel().1 }
     }
 }
 

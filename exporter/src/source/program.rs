@@ -2,12 +2,14 @@
 //! exporter starts a process: only what was asked for by a flag or by `audit` does, and never on the scrape path.
 //!
 //! A program is one file of one folder, without a shell and without the exporter's environment. It has a deadline, after
-//! which it is killed, and what it prints is bounded.
+//! which it is killed, and what it prints is bounded. One that waits for firmware in the kernel does not end when it is
+//! killed: a thread waits for it, and its caller does not.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,8 +25,20 @@ const MOST_OF_ERRORS: usize = 4096;
 /// Longest error that is repeated, in characters.
 const LONGEST_ERROR: usize = 200;
 
-/// Pause between looks at a child that has closed its output and is about to end.
+/// Pause between looks at a child that has closed its output or was killed, and is about to end.
 const BEFORE_END: Duration = Duration::from_millis(1);
+
+/// How long a child that was killed is waited for: own choice, a hundred times what one takes that is not in the kernel.
+const AFTER_KILL: Duration = Duration::from_millis(100);
+
+/// Most children that may be left over before no more are started: own choice.
+const MOST_LEFT_OVER: usize = 8;
+
+/// Stack of the thread that waits for one of them.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Children that were killed and have not ended yet.
+static LEFT_OVER: AtomicUsize = AtomicUsize::new(0);
 
 /// A program that may be started.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +86,12 @@ pub enum ProgramError {
         /// The program with its arguments.
         command: String,
     },
+    /// It was not started.
+    #[error("{command}: not started: {MOST_LEFT_OVER} programs that were killed wait for a driver and have not ended")]
+    LeftOver {
+        /// The program with its arguments.
+        command: String,
+    },
     /// It ended with an error of its own.
     #[error("{command}: {status}: {said}")]
     Failed {
@@ -93,14 +113,17 @@ pub enum ProgramError {
 }
 
 impl Program {
-    /// Runs the program of this folder, for this long at most, and gives what it printed.
+    /// Runs the program of this folder, for this long and [`AFTER_KILL`] at most, and gives what it printed.
     ///
     /// # Errors
     /// When it cannot be started, takes longer, prints too much, or ends with an error.
     pub fn run(self, folder: &Path, arguments: &[&str], limit: Duration) -> Result<String, ProgramError> {
         let path = folder.join(self.name);
         let command = std::iter::once(self.name).chain(arguments.iter().copied()).collect::<Vec<_>>().join(" ");
-        let child = match start(&path, arguments) {
+        if LEFT_OVER.load(Ordering::Relaxed) >= MOST_LEFT_OVER {
+            return Err(ProgramError::LeftOver { command });
+        }
+        let mut child = match start(&path, arguments) {
             Ok(child) => child,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ProgramError::Missing { path, package: self.package });
@@ -108,8 +131,9 @@ impl Program {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(ProgramError::Denied { path }),
             Err(error) => return Err(ProgramError::Io { command, error }),
         };
-        // Whatever it was, the child has ended when this returns.
-        match Running(child).finish(Instant::now() + limit) {
+        let ended = finish(&mut child, Instant::now() + limit);
+        end(child, &LEFT_OVER);
+        match ended {
             Ok(Ended { status, printed, .. }) if status.success() => Ok(printed),
             Ok(Ended { status, said, .. }) => Err(ProgramError::Failed { command, status, said }),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(ProgramError::TimedOut { command, limit }),
@@ -133,17 +157,6 @@ fn start(path: &Path, arguments: &[&str]) -> io::Result<Child> {
         .spawn()
 }
 
-/// A child that is killed and waited for when it is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // One that has ended and was waited for is left alone by both.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A child that has ended.
 struct Ended {
     status: ExitStatus,
@@ -152,29 +165,46 @@ struct Ended {
     said: String,
 }
 
-impl Running {
-    fn finish(&mut self, deadline: Instant) -> io::Result<Ended> {
-        let printed = self.0.stdout.as_mut().map(|pipe| read(pipe, MOST, deadline)).transpose()?.unwrap_or_default();
-        let status = self.wait(deadline)?;
-        let errors = self.0.stderr.as_mut().map(|pipe| read(pipe, MOST_OF_ERRORS, deadline)).transpose()?;
-        let errors = String::from_utf8_lossy(&errors.unwrap_or_default()).into_owned();
-        let said = errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
-        let said = said.chars().take(LONGEST_ERROR).collect();
-        Ok(Ended { status, printed: String::from_utf8_lossy(&printed).into_owned(), said })
-    }
+fn finish(child: &mut Child, deadline: Instant) -> io::Result<Ended> {
+    let printed = child.stdout.as_mut().map(|pipe| read(pipe, MOST, deadline)).transpose()?.unwrap_or_default();
+    let status = wait(child, deadline)?;
+    let errors = child.stderr.as_mut().map(|pipe| read(pipe, MOST_OF_ERRORS, deadline)).transpose()?;
+    let errors = String::from_utf8_lossy(&errors.unwrap_or_default()).into_owned();
+    let said = errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
+    let said = said.chars().take(LONGEST_ERROR).collect();
+    Ok(Ended { status, printed: String::from_utf8_lossy(&printed).into_owned(), said })
+}
 
-    /// How it ended. It has closed its output, so that takes a moment.
-    fn wait(&mut self, deadline: Instant) -> io::Result<ExitStatus> {
-        loop {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(status);
-            }
-            if Instant::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            thread::sleep(BEFORE_END);
+/// How it ended. It has closed its output or was killed, so that takes a moment.
+fn wait(child: &mut Child, deadline: Instant) -> io::Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
         }
+        if Instant::now() >= deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        thread::sleep(BEFORE_END);
     }
+}
+
+/// Kills the child, unless it has ended. A thread waits for one that does not end.
+fn end(mut child: Child, left_over: &'static AtomicUsize) {
+    // Both leave a child alone that was waited for.
+    let _ = child.kill();
+    if wait(&mut child, Instant::now() + AFTER_KILL).is_err() {
+        hand_over(child, left_over);
+    }
+}
+
+fn hand_over(mut child: Child, left_over: &'static AtomicUsize) {
+    left_over.fetch_add(1, Ordering::Relaxed);
+    let reap = move || {
+        let _ = child.wait();
+        left_over.fetch_sub(1, Ordering::Relaxed);
+    };
+    // Without a thread the child counts until the exporter ends, as it is never waited for.
+    let _ = thread::Builder::new().name("reaper".to_owned()).stack_size(STACK_BYTES).spawn(reap);
 }
 
 /// All that comes out of a pipe until it is closed.
@@ -254,6 +284,22 @@ mod tests {
             let pid = std::fs::read_to_string(&pid).unwrap();
             assert!(!Path::new("/proc").join(pid.trim()).try_exists().unwrap(), "{script}: it still runs");
         }
+    }
+
+    /// Until the kernel is done with it, a child that was killed counts, and its caller does not wait.
+    #[test]
+    fn one_that_is_left_over_counts_until_it_ends() {
+        static LEFT: AtomicUsize = AtomicUsize::new(0);
+        let mut child = start(Path::new("/bin/cat"), &["/dev/zero"]).unwrap();
+        let (pid, pipe) = (child.id(), child.stdout.take());
+        hand_over(child, &LEFT);
+        assert_eq!(LEFT.load(Ordering::Relaxed), 1);
+        // It ends when it writes to a pipe without a reader.
+        drop(pipe);
+        while LEFT.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        assert!(!Path::new("/proc").join(pid.to_string()).try_exists().unwrap(), "it is waited for");
     }
 
     #[test]
