@@ -10,6 +10,12 @@ pub const LENGTH: u64 = 4096;
 /// What a plain user is shown of it, and of a CardBus bridge (drivers/pci/pci-sysfs.c, pci_read_config).
 const SHOWN: [usize; 2] = [64, 128];
 
+/// Where the address of the first capability is.
+const FIRST: usize = 0x34;
+
+/// Number of the capability that PCI Express functions have.
+const EXPRESS: u8 = 0x10;
+
 /// Most capabilities that fit: each has a header of 4 bytes, and 4 at least behind it.
 const MOST: usize = (4096 - EXTENDED) / 8;
 
@@ -24,8 +30,10 @@ const REDIRECTS: [(u16, &str); 2] = [(1 << 2, "requests"), (1 << 3, "completions
 pub enum AccessControl {
     /// It has none.
     Absent,
-    /// The part that says so was not shown.
+    /// The part that says so was not shown to this process.
     Hidden,
+    /// The machine gives the kernel no way to the part that says so: PCI Express without ECAM.
+    OutOfReach,
     /// The control register.
     Control(u16),
 }
@@ -36,6 +44,9 @@ impl AccessControl {
     pub fn of(config: &[u8]) -> Self {
         if SHOWN.contains(&config.len()) {
             return Self::Hidden;
+        }
+        if config.len() <= EXTENDED && is_express(config) {
+            return Self::OutOfReach;
         }
         let mut at = EXTENDED;
         for _ in 0..MOST {
@@ -62,6 +73,19 @@ impl AccessControl {
     }
 }
 
+/// Does the list of capabilities have PCI Express? A function without it has no extended capabilities.
+fn is_express(config: &[u8]) -> bool {
+    let mut at = config.get(FIRST).copied().unwrap_or_default() & 0xfc;
+    for _ in 0..EXTENDED / 4 {
+        match config.get(usize::from(at)..usize::from(at) + 2) {
+            Some([EXPRESS, _]) => return true,
+            Some([_, next]) if at != 0 => at = next & 0xfc,
+            _ => return false,
+        }
+    }
+    false
+}
+
 fn word(config: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(config.get(at..at + 4)?.try_into().ok()?))
 }
@@ -69,7 +93,7 @@ fn word(config: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use AccessControl::{Absent, Control, Hidden};
+    use AccessControl::{Absent, Control, Hidden, OutOfReach};
     use proptest::prelude::*;
 
     /// A configuration space with these words in it.
@@ -91,7 +115,16 @@ mod tests {
     #[test]
     fn what_is_not_shown_is_not_absent() {
         assert_eq!([64, 128].map(|length| AccessControl::of(&vec![0; length])), [Hidden; 2]);
-        assert_eq!(AccessControl::of(&[0; 256]), Absent, "no PCI Express");
+        let old = |bytes: &[(usize, u8)]| {
+            let mut config = [0; 256];
+            bytes.iter().for_each(|(at, byte)| config[*at] = *byte);
+            AccessControl::of(&config)
+        };
+        assert_eq!(old(&[]), Absent, "no PCI Express");
+        let power = [(0x34, 0x40), (0x40, 0x01), (0x41, 0x60)];
+        assert_eq!(old(&power), Absent, "a capability, and no PCI Express");
+        assert_eq!(old(&[&power[..], &[(0x60, 0x10)]].concat()), OutOfReach, "PCI Express without ECAM");
+        assert_eq!(old(&[(0x34, 0x40), (0x41, 0x40)]), Absent, "a list that leads back to its begin");
         assert_eq!(AccessControl::of(&config(&[(0x100, u32::MAX)])), Absent, "no device answers");
         assert_eq!(AccessControl::of(&config(&[(0x100, 0x1402_0001)])), Absent);
         // A list that leads back to its begin ends.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::*;
+use crate::collect::network;
 use crate::collect::pci::nearest;
 use crate::context::Context;
 use crate::parse::hexadecimal;
@@ -82,7 +83,10 @@ fn has_data_direct(sys: &Path) -> Result<bool, Unread> {
 
 /// Addresses of the switch ports at which the ways from a GPU and from an RDMA device meet.
 fn ports(context: &Context) -> Result<BTreeSet<String>, Unread> {
-    let devices = files::list(&context.roots.sys.join("class/infiniband"))?.unwrap_or_default();
+    let class = context.roots.sys.join("class/infiniband");
+    let mut devices = files::list(&class)?.unwrap_or_default();
+    // One that is software alone, such as rxe0, is on no bus.
+    devices.retain(|device| network::is_physical(&class.join(device)));
     Unread::unless(!devices.is_empty(), "no RDMA device")?;
     let nics = nearest::nics(context);
     let mut ports = BTreeSet::new();
@@ -99,6 +103,10 @@ fn access_control(sys: &Path, port: &str) -> Result<AccessControl, Unread> {
         AccessControl::Hidden => {
             let what = format!("{}: the kernel shows its first bytes only", path.display());
             Err(Unread::Denied { what, permit: AS_ROOT })
+        }
+        AccessControl::OutOfReach => {
+            let why = format!("{}: the kernel does not reach extended capabilities (no ECAM)", path.display());
+            Err(Unread::Absent(why))
         }
         control => Ok(control),
     }

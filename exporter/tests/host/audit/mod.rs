@@ -253,6 +253,19 @@ fn access_control_is_not_judged_with_data_direct() {
     }
 }
 
+/// A device that is software alone is on no bus, and no reason to judge the NICs of plain Ethernet.
+#[test]
+fn access_control_is_not_judged_for_rdma_in_software() {
+    let machine = tuned::machine();
+    machine.write("sys/bus/pci/devices/0000:19:01.0/config", cases::REDIRECTED);
+    assert_eq!(finding(&machine, Profile::Mixed, "acs").status, Status::Warn);
+    std::fs::remove_dir_all(machine.path("sys/class/infiniband")).unwrap();
+    machine.write("sys/class/infiniband/rxe0/node_type", "1: CA\n");
+    machine.slot("sys/class/net/eth2/device", "pci0000:17/0000:17:01.0/0000:18:00.0/0000:19:01.0/0000:1b:00.0");
+    let found = finding(&machine, Profile::Mixed, "acs");
+    assert_eq!((found.status, found.read.as_str()), (Status::NotApplicable, "no RDMA device"));
+}
+
 /// The metric of the audit's checks must not start programs on a scrape.
 #[test]
 fn a_scrape_starts_no_program() {

@@ -25,6 +25,15 @@ pub(in super::super) const REDIRECTED: &str = text(&config(0x1d));
 /// What a plain user is shown of it.
 const SHOWN: &str = text(&[0; 64]);
 
+/// What the kernel reaches of a PCI Express bridge on a machine without ECAM.
+const NO_ECAM: &str = text(&express());
+
+const fn express() -> [u8; 0x100] {
+    let mut config = [0; 0x100];
+    (config[0x34], config[0x40]) = (0x40, 0x10);
+    config
+}
+
 const PFC_ON_3: &str =
     r#"{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,true,false,false,false,false]}"#;
 const PFC_ON_4: &str =
@@ -61,6 +70,8 @@ pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/class/net/eth0/device/max_link_width", "16\n"),
     ("sys/class/net/eth1/operstate", "up\n"),
     ("sys/class/net/eth1/mtu", "9000\n"),
+    ("sys/class/net/eth1/phys_port_name", "p0\n"),
+    ("sys/class/net/eth1/statistics/rx_packets", "12000000\n"),
     ("sys/class/net/eth1/speed", "100000\n"),
     ("sys/class/net/eth1/device/vendor", "0x15b3\n"),
     ("sys/class/net/eth1/device/device", "0x1021\n"),
@@ -74,13 +85,14 @@ pub(super) const TUNED: &[(&str, &str)] = &[
     ("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
     ("sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "65534\n"),
     ("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_wait", "4294967295\n"),
+    ("sys/class/infiniband/mlx5_1/node_type", "1: CA\n"),
     ("sys/class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n"),
     ("sys/class/infiniband/mlx5_1/device/net/eth1/mtu", "9000\n"),
     ("sys/class/infiniband/mlx5_1/tc/1/traffic_class", "Global tclass=106\n"),
     ("output/dcb -j pfc show dev eth1", PFC_ON_3),
     ("output/dcb -j app show dev eth1", r#"{"dscp_prio":[[0,0],[26,3],[48,6]]}"#),
     ("output/ethtool -S eth0", "NIC statistics:\n     rx_oversize_pkts_phy: 0\n"),
-    ("output/ethtool -S eth1", "NIC statistics:\n     rx_oversize_pkts_phy: 0\n"),
+    ("output/ethtool -S eth1", "NIC statistics:\n     rx_oversize_pkts_phy: 11\n"),
     ("sys/bus/pci/devices/0000:19:00.0/config", DIRECT),
     ("sys/bus/pci/devices/0000:19:01.0/config", DIRECT),
     ("proc/cpuinfo", "processor : 0\nflags : fpu vme\n\n"),
@@ -128,7 +140,7 @@ pub(super) const WRONG: &[Case] = &[
         "output/ethtool -S eth1",
         "     rx_oversize_pkts_phy: 12\n",
         Status::Warn,
-        "eth1 dropped 12 packets longer than its frames",
+        "eth1 dropped 12 packets longer than its frames since the driver was loaded",
         "ip link set dev",
     ),
     case(
@@ -240,8 +252,14 @@ pub(super) const ODD: &[Odd] = &[
     ("rail_mtu", "sys/class/net/eth0/speed", Some("200000\n"), Status::NotApplicable),
     ("rail_mtu", "sys/class/net/eth0/mtu", Some("large\n"), Status::Error),
     ("rail_mtu", "usr/sbin/ethtool", None, Status::Pass),
+    ("rail_mtu", "sys/class/net/eth1/statistics/rx_packets", Some("1000000\n"), Status::Warn),
+    ("rail_mtu", "sys/class/net/eth1/statistics/rx_packets", None, Status::Warn),
     ("pfc_priority", "sys/class/infiniband", None, Status::NotApplicable),
     ("pfc_priority", "sys/class/infiniband/mlx5_1/ports/1/link_layer", Some("InfiniBand\n"), Status::NotApplicable),
+    ("pfc_priority", "sys/class/infiniband/mlx5_1/node_type", Some("4: RNIC\n"), Status::NotApplicable),
+    ("pfc_priority", "sys/class/net/eth1/operstate", Some("down\n"), Status::NotApplicable),
+    ("pfc_priority", "sys/class/net/eth1/phys_port_name", Some("pf0vf1\n"), Status::NotApplicable),
+    ("pfc_priority", "sys/class/net/eth1/phys_port_name", None, Status::Pass),
     ("pfc_priority", "usr/sbin/dcb", None, Status::NotApplicable),
     // The kernel's answer for a driver without it: the program ends with an error.
     ("pfc_priority", "output/dcb -j pfc show dev eth1", None, Status::NotApplicable),
@@ -254,6 +272,7 @@ pub(super) const ODD: &[Odd] = &[
     ("acs", "sys/class/infiniband", None, Status::NotApplicable),
     ("acs", "sys/bus/pci/devices/0000:19:00.0/config", None, Status::NotApplicable),
     ("acs", "sys/bus/pci/devices/0000:19:00.0/config", Some(SHOWN), Status::NoPermission),
+    ("acs", "sys/bus/pci/devices/0000:19:00.0/config", Some(NO_ECAM), Status::NotApplicable),
     ("acs", "proc/cpuinfo", Some("flags : fpu hypervisor\n"), Status::NotApplicable),
     ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/counters", None, Status::NotApplicable),
     ("rdma_counters_full", "sys/class/infiniband/mlx5_0/ports/1/link_layer", Some("Ethernet\n"), Status::Warn),
