@@ -117,6 +117,8 @@ pub(super) static ROWS: &[Row] = &[
     interface(network::NETWORK_SENT.name, Signal::InterfaceSent),
     interface("node_network_transmit_bytes_total", Signal::InterfaceSent),
     interface(ethtool::NETWORK_PAUSE.name, Signal::InterfacePause).only("direction", "receive").by(Split::Priority),
+    // As node_exporter spells the same direction: recording rules over both have it.
+    interface(ethtool::NETWORK_PAUSE.name, Signal::InterfacePause).only("direction", "received").by(Split::Priority),
     pause("node_ethtool_received_prio0_pause_duration"),
     pause("node_ethtool_received_prio1_pause_duration"),
     pause("node_ethtool_received_prio2_pause_duration"),

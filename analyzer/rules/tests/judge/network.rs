@@ -80,6 +80,7 @@ pub(super) fn run_that_waits(waits: bool, told: &[Told]) -> Vec<Series> {
 pub(super) const PORT: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1")];
 pub(super) const SECOND: &[(&str, &str)] = &[("device", "mlx5_1"), ("port", "1")];
 const ETHERNET: &[(&str, &str)] = &[("device", "eth0")];
+const RECEIVED: &[(&str, &str)] = &[("device", "eth0"), ("direction", "received"), ("priority", "3")];
 const PAUSED: &[(&str, &str)] = &[("device", "eth0"), ("direction", "receive"), ("priority", "3")];
 const PAUSES: &[(&str, &str)] = &[("device", "eth0"), ("direction", "transmit"), ("priority", "3")];
 const BRIDGE: &[(&str, &str)] = &[("device", "docker0")];
@@ -120,7 +121,7 @@ fn lost(series: &[Series]) -> Vec<String> {
 
 #[test]
 fn a_port_is_named_for_what_it_shows() {
-    let cases: [(&str, &[Told], &[&str]); 11] = [
+    let cases: [(&str, &[Told], &[&str]); 12] = [
         ("nothing", &[], &["collective_wait"]),
         (
             "node_exporter's timeouts, of two counters that are one",
@@ -153,6 +154,11 @@ fn a_port_is_named_for_what_it_shows() {
         (
             "our pauses, which the peer asked for",
             &[("goodput_network_pause_seconds_total", PAUSED, |s| 0.5 * odd_seconds(s), none)],
+            &["network_slow congested b eth0"],
+        ),
+        (
+            "the same, spelled as node_exporter does",
+            &[("goodput_network_pause_seconds_total", RECEIVED, |s| 0.5 * odd_seconds(s), none)],
             &["network_slow congested b eth0"],
         ),
         (
