@@ -187,9 +187,9 @@ thresholds! {
     slow_mount_seconds = 0.005 "seconds" in 0.0..=60.0,
         "Reads that take less are not slow.",
         from "own choice: a disk that seeks takes as long";
-    slow_disk_seconds = 0.001 "seconds" in 0.0..=60.0,
+    slow_disk_seconds = 0.002 "seconds" in 0.0..=60.0,
         "Reads of a disk that take less are not slow.",
-        from "own choice: a sound solid-state disk answers in a fraction of it, if its queue is short";
+        from "own choice: a sound solid-state disk answers in a fraction of it; one whose reads a limit holds back may seem to take this long";
     small_read_bytes = 65536.0 "bytes" in 512.0..=1e9,
         "Reads with fewer bytes than this in the mean are small.",
         from "own choice: half of what the kernel reads ahead by default (128 KiB, read_ahead_kb)";

@@ -191,6 +191,13 @@ pub(crate) const NOT_ANSWERING: &[Remedy] = &[
 
 pub(crate) const SLOW_DISK: &[Remedy] = &[
     Remedy {
+        action: "See whether an I/O limit is set on the job's cgroup. node_exporter does not show limits.",
+        command: Some("cd CGROUP && grep -H . io.max io.pressure"),
+        who: "any user on the node",
+        source: "Linux kernel documentation, admin-guide/cgroup-v2, IO interface files",
+        ..Remedy::LIVE
+    },
+    Remedy {
         action: "See what else uses the disk, and how long its queue is.",
         command: Some("iostat -x 5 3; pidstat -d 5 3"),
         who: "any user on the node",
