@@ -59,7 +59,7 @@ pub(super) fn port_table(finding: &Finding, standings: &[Standing]) -> Option<Po
     let (mut all, mut most) = (BTreeMap::<(&str, &str), PortUse>::new(), 0);
     for port in used {
         most = most.max(port.ports);
-        add(all.entry((&port.node, &port.port)).or_default(), port);
+        all.entry((&port.node, &port.port)).or_default().add(port);
     }
     let mut rows: Vec<PortRow> = all.into_iter().map(|(at, told)| row(at, &told, finding)).collect();
     let charged = |row: &PortRow| row.charged.as_ref().map_or(0, |amount| amount.gpu_ms);
@@ -69,17 +69,6 @@ pub(super) fn port_table(finding: &Finding, standings: &[Standing]) -> Option<Po
     let most = most.max(rows.len());
     rows.truncate(MOST_ROWS);
     (!rows.is_empty()).then(|| PortTable { others: most - rows.len(), rows })
-}
-
-fn add(sum: &mut PortUse, port: &PortUse) {
-    let grow = |sum: Option<f64>, by: Option<f64>| sum.into_iter().chain(by).reduce(|a, b| a + b);
-    sum.rate = sum.rate.into_iter().chain(port.rate).reduce(f64::max);
-    sum.down_ms = sum.down_ms.into_iter().chain(port.down_ms).reduce(|a, b| a + b);
-    sum.sent_bytes = grow(sum.sent_bytes, port.sent_bytes);
-    sum.timeouts = grow(sum.timeouts, port.timeouts);
-    sum.retransmits = grow(sum.retransmits, port.retransmits);
-    sum.link_changes = grow(sum.link_changes, port.link_changes);
-    sum.paused_ms = grow(sum.paused_ms, port.paused_ms);
 }
 
 fn row((node, port): (&str, &str), told: &PortUse, finding: &Finding) -> PortRow {

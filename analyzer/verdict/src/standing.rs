@@ -137,6 +137,18 @@ pub struct PortUse {
 }
 
 impl PortUse {
+    /// Adds what it did in another time.
+    pub fn add(&mut self, other: &PortUse) {
+        let grow = |sum: &mut Option<f64>, by: Option<f64>| *sum = sum.iter().copied().chain(by).reduce(|a, b| a + b);
+        self.rate = self.rate.into_iter().chain(other.rate).reduce(f64::max);
+        self.down_ms = self.down_ms.into_iter().chain(other.down_ms).reduce(|a, b| a + b);
+        grow(&mut self.sent_bytes, other.sent_bytes);
+        grow(&mut self.timeouts, other.timeouts);
+        grow(&mut self.retransmits, other.retransmits);
+        grow(&mut self.link_changes, other.link_changes);
+        grow(&mut self.paused_ms, other.paused_ms);
+    }
+
     /// Timeouts, retransmissions and changes of its link.
     #[must_use]
     pub fn events(&self) -> f64 {

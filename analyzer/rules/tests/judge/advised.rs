@@ -31,7 +31,7 @@ const REORDERED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind
 const DOWNED: &[(&str, &str)] = &[("device", "mlx5_0"), ("port", "1"), ("kind", "link_downed")];
 const PAUSED: &[(&str, &str)] = &[("device", "eth0"), ("direction", "receive"), ("priority", "3")];
 
-/// A counter that grows by so many a second, between these minutes.
+/// A counter that grows by this much a second, between these minutes.
 fn within(seconds: f64, minutes: [f64; 2], by: f64) -> f64 {
     (by * (seconds.clamp(minutes[0] * 60.0, minutes[1] * 60.0) - minutes[0] * 60.0)).floor()
 }

@@ -152,7 +152,7 @@ fn disk(device: &'static str, odd: f64, usual: f64) -> [Series; 2] {
     disk_with(1e3, device, odd, usual)
 }
 
-/// The same with so many reads a second in the others.
+/// The same with this many reads a second in the others.
 fn disk_with(before: f64, device: &'static str, odd: f64, usual: f64) -> [Series; 2] {
     let device = [("device", device)];
     [

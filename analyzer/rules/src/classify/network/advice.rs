@@ -135,7 +135,7 @@ fn is_risk(run: &Exchange<'_>, cell: usize, found: &Evidence, t: &Thresholds) ->
     }
 }
 
-/// The cells of the run's GPUs that it is told of: those of the node that shows it, where some do, of an NVLink its GPU.
+/// The cells of the run's GPUs that the advice is about: those of the node that shows it, where some do, of an NVLink its GPU.
 fn advised(slow: &Slow<'_, '_>, booked: &[Booked<'_>], cell: usize, told: &Told<'_>) -> Vec<Advised> {
     let run = &slow.exchange;
     let is_gpu = told.found.kind == CauseKind::NvlinkDown;

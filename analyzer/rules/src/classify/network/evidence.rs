@@ -20,7 +20,7 @@ pub(super) struct Evidence {
     pub(super) facts: Vec<Fact>,
 }
 
-/// How well what ports show tells of time.
+/// How sure it is that what ports show cost time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grade {
     /// The time itself was counted.

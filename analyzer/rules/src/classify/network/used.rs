@@ -75,28 +75,26 @@ pub(super) fn used(slow: &Slow<'_, '_>, charges: &[Charge], start_ms: TimeMs, t:
     most.into_iter().map(one).collect()
 }
 
-fn grow(sum: &mut Option<f64>, by: Option<f64>) {
-    if let Some(by) = by {
-        *sum = Some(sum.unwrap_or(0.0) + by);
-    }
-}
-
 impl Used {
     fn add(&mut self, port: &Port, ms: f64) {
-        let told = &mut self.told;
-        told.rate = told.rate.into_iter().chain(port.speed).reduce(f64::max);
         self.is_used |= port.is_active != Some(false);
-        let down = port.is_active.map(|is_active| if is_active { 0 } else { ms as i64 });
-        told.down_ms = told.down_ms.into_iter().chain(down).reduce(|a, b| a + b);
-        grow(&mut told.sent_bytes, port.sent.map(|sent| sent * ms / 1000.0));
-        grow(&mut told.timeouts, port.timeouts);
-        grow(&mut told.retransmits, port.retransmits);
-        grow(&mut told.link_changes, port.link_changes);
+        self.told.add(&PortUse {
+            rate: port.speed,
+            down_ms: port.is_active.map(|is_active| if is_active { 0 } else { ms as i64 }),
+            sent_bytes: port.sent.map(|sent| sent * ms / 1000.0),
+            timeouts: port.timeouts,
+            retransmits: port.retransmits,
+            link_changes: port.link_changes,
+            ..PortUse::default()
+        });
     }
 
     fn add_interface(&mut self, interface: Interface, ms: f64) {
         self.is_used = true;
-        grow(&mut self.told.sent_bytes, interface.sent.map(|sent| sent * ms / 1000.0));
-        grow(&mut self.told.paused_ms, interface.paused.map(|share| share * ms));
+        self.told.add(&PortUse {
+            sent_bytes: interface.sent.map(|sent| sent * ms / 1000.0),
+            paused_ms: interface.paused.map(|share| share * ms),
+            ..PortUse::default()
+        });
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn of_disk(node: &Node, disk: &str, reads_per_second: f64) -> Option<
     quarter(each.collect())
 }
 
-/// The mounts of which the node tells the time of reads and how many there are, and perhaps their bytes.
+/// The mounts whose reads the node tells: how many, how long they took, and perhaps their bytes.
 fn mounts(node: &Node) -> impl Iterator<Item = (&str, Best)> + use<'_> {
     let tracks = |signal| node.host.splits(signal).collect::<BTreeMap<_, _>>();
     let (reads, bytes) = (tracks(Signal::MountReads), tracks(Signal::MountRead));
