@@ -5,8 +5,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as UnixName, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -124,14 +127,59 @@ pub fn until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Resu
     }
 }
 
-/// Below the ports that the kernel gives to connections and to listeners that leave the choice to it (32768 to 60999 unless
-/// `ip_local_port_range` was changed): a port that is free stays free until the program listens.
+/// Where the kernel says which ports it gives to connections and to listeners that leave the choice to it
+/// (`ip_local_port_range` in the kernel's `ip-sysctl.rst`).
+const GIVEN_BY_THE_KERNEL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// Below the kernel's own default, 32768 to 60999. Some sandboxes give ports from 16000 on.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// A loopback address whose port is free now. Which one is chance, for other tests ask at the same time.
+/// The ports of this process, held until it ends.
+static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+
+/// A loopback address whose port is free, and is given to no other test as long as this process lives. Which one is chance.
 pub fn free_address() -> Result<SocketAddr> {
+    let given = std::fs::read_to_string(GIVEN_BY_THE_KERNEL).unwrap_or_default();
+    let range = ports_outside(&given);
     let chance = RandomState::new().hash_one(std::process::id()) as usize;
-    let ports = (0..PORTS.len()).map(|n| PORTS.start + ((chance % PORTS.len() + n) % PORTS.len()) as u16);
-    let free = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).find_map(Result::ok);
-    Ok(free.with_context(|| format!("no port of {PORTS:?} is free"))?.local_addr()?)
+    let mut ports = (0..range.len()).map(|n| range.start + ((chance % range.len() + n) % range.len()) as u16);
+    ports.find_map(hold).with_context(|| format!("no port of {range:?} is free"))
+}
+
+/// Ports that the kernel gives to no connection: one that is free stays free until the program listens.
+fn ports_outside(given: &str) -> Range<u16> {
+    let mut bounds = given.split_whitespace().map_while(|bound| bound.parse().ok());
+    let (Some(first), Some(last)): (Option<u16>, Option<u16>) = (bounds.next(), bounds.next()) else { return PORTS };
+    let (below, above) = (10_000..first.min(PORTS.end), last.saturating_add(1)..u16::MAX);
+    [below, above].into_iter().find(|range| range.len() >= 1000).unwrap_or(PORTS)
+}
+
+/// Its address where the port is free and no other test has it. A name in the abstract namespace of Unix sockets says whose
+/// a port is: it goes with the process, and leaves no file.
+fn hold(port: u16) -> Option<SocketAddr> {
+    let name = UnixName::from_abstract_name(format!("goodput-test-port-{port}")).ok()?;
+    let held = UnixListener::bind_addr(&name).ok()?;
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?.local_addr().ok()?;
+    HELD.lock().ok()?.push(held);
+    Some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_outside_of_what_the_kernel_gives() {
+        assert_eq!(ports_outside("32768\t60999\n"), 10_000..32_000);
+        assert_eq!(ports_outside("16000 65535"), 10_000..16_000);
+        assert_eq!(ports_outside("1024 60999"), 61_000..u16::MAX);
+        assert_eq!(ports_outside("1024 65535"), PORTS, "there are no others");
+        assert_eq!(ports_outside(""), PORTS);
+    }
+
+    #[test]
+    fn a_port_is_given_once() {
+        let address = free_address().unwrap();
+        assert_eq!(hold(address.port()), None);
+    }
 }
