@@ -69,6 +69,7 @@ class Bench:
 
     def __init__(self, options, folder):
         self.scrapes, self.folder, self.rows, self.skipped = options.scrapes, folder, [], set()
+        self.before = options.before
         self.names = set()
 
     def fresh(self):
@@ -135,6 +136,19 @@ class Bench:
         self.measure("host, this machine", list(self.host_programs([], None)))
         tree = Tree(self.fresh(), JOBS)
         self.measure("host, 256 CPUs", list(self.host_programs(tree.arguments(), tree.pids)))
+
+    def release(self):
+        """The exporter and an earlier one, in turns, over the large node with all that our collectors look at."""
+        if not self.before:
+            self.skipped.add("an earlier release: --before BINARY names it")
+            return
+        tree, folder = Tree(self.fresh(), JOBS), self.fresh()
+        tree.equip()
+        arguments = [f"--nvml.library={p.FAKE_NVML}", *tree.arguments(), f"--path.rootfs={tree.root}"]
+        programs = {"goodput": p.goodput, "goodput, before": lambda port, *rest: [self.before, *p.goodput(port, *rest)[1:]]}
+        gpus = Gpus(folder, 8, tree.pids)
+        running = [Program(name, command, self.fresh(), gpus, arguments) for name, command in programs.items()]
+        self.measure("release, 256 CPUs, 8 GPUs", running)
 
     def collectors(self):
         """Our collectors alone over the large node, and none: what the exporter reads of itself and of owners."""
@@ -319,10 +333,11 @@ def conditions():
 
 
 def main():
-    parts = ["gpus", "wedged", "host", "collectors", "endurance"]
+    parts = ["gpus", "wedged", "host", "collectors", "endurance", "release"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts)}; all without")
     parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument("--before", metavar="BINARY", help="goodput-exporter of an earlier release, for the part `release`")
     parser.add_argument("--scrapes", type=int, default=60, help="paced scrapes of each exporter (default: 60)")
     options = parser.parse_args()
     if unknown := set(options.parts) - set(parts):

@@ -17,6 +17,9 @@ TARGETS = [
     ("host", "goodput, defaults", "node_exporter, defaults", "cpu_ms_per_scrape", None),
     ("host", "goodput, defaults", "node_exporter, defaults", "rss_mib", None),
     ("host", "goodput, defaults", "node_exporter, defaults", "p99_ms", None),
+    ("release", "goodput", "goodput, before", "cpu_ms_per_scrape", None),
+    ("release", "goodput", "goodput, before", "cpu_ms_per_interval", None),
+    ("release", "goodput", "goodput, before", "rss_mib", None),
 ]
 
 # Scenario, whose figure, which, and what it may be at most: promises that need no peer.
