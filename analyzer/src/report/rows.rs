@@ -114,10 +114,18 @@ fn tallies<'i, 'p>(
     key: fn(&Interval) -> RowKey<'_>,
 ) -> HashMap<RowKey<'i>, Tally<'i, 'p>> {
     let mut tallies: HashMap<RowKey<'i>, Tally<'i, 'p>> = HashMap::new();
-    for item in items.iter().filter(|item| filter(item.class)) {
-        let tally = tallies.entry(key(item)).or_default();
-        tally.ledger.add(item);
-        tally.gpus.insert(&item.gpu);
+    // Items are sorted, so those of a line mostly follow each other, and those of a GPU always do.
+    for line in items.chunk_by(|a, b| key(a) == key(b)) {
+        let mut counted = line.iter().filter(|item| filter(item.class)).peekable();
+        let Some(first) = counted.peek() else { continue };
+        let tally = tallies.entry(key(first)).or_default();
+        let mut gpu = None;
+        for item in counted {
+            tally.ledger.add(item);
+            if gpu.replace(&item.gpu) != Some(&item.gpu) {
+                tally.gpus.insert(&item.gpu);
+            }
+        }
     }
     tallies
 }

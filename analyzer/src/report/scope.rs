@@ -47,6 +47,12 @@ pub(super) struct Scopes<'a> {
     of_node: HashMap<Named<'a>, Scope>,
 }
 
+/// What items have in common that count for the same GPU of the same run.
+fn of_gpu<'a>(item: &'a Item<'_>) -> impl PartialEq + use<'a> {
+    let i = item.interval();
+    (&i.gpu, &i.node, &i.cluster, i.holder(), &i.account, &i.model)
+}
+
 /// What a run held, GPU by GPU.
 #[derive(Default)]
 struct Held<'a> {
@@ -59,14 +65,16 @@ impl<'a> Scopes<'a> {
     pub(super) fn of(items: &'a [Item<'_>]) -> Self {
         let mut runs: HashMap<Named<'a>, Held<'a>> = HashMap::new();
         let mut nodes: HashMap<Named<'a>, BTreeSet<&'a str>> = HashMap::new();
-        for item in items {
-            let i = item.interval();
+        // Items are sorted, so those of a GPU that one run held follow each other.
+        for same in items.chunk_by(|a, b| of_gpu(a) == of_gpu(b)) {
+            let i = same[0].interval();
             nodes.entry((i.cluster.as_deref(), &i.node)).or_default().extend(i.model.as_deref());
             let Some(holder) = i.holder() else { continue };
             let held = runs.entry((i.cluster.as_deref(), holder)).or_default();
             held.account = held.account.or(i.account.as_deref());
             held.models.extend(i.model.as_deref());
-            held.by_gpu.entry(&i.gpu).or_default().extend(&item.stretches);
+            let stretches = held.by_gpu.entry(&i.gpu).or_default();
+            same.iter().for_each(|item| stretches.extend(&item.stretches));
         }
         let of_run = runs.into_iter().map(|(named, held)| (named, held.scope(named.1)));
         let of_node = nodes.into_iter().map(|(named, models)| (named, pool(&models)));

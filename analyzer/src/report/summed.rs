@@ -82,22 +82,27 @@ impl<'p> Summed<'p> {
         let of_node = self.nodes.entry((cluster.clone(), node.clone())).or_default();
         for Held { allocation, parts } in held {
             let price = price_of(self.prices, allocation.model.as_deref(), Place::new(&cluster, &node), start_ms);
-            if !of_node.contains_key(&allocation) {
-                of_node.insert(allocation.clone(), Vec::new());
-            }
-            let Some(items) = of_node.get_mut(&allocation) else { continue };
-            for part in parts {
-                let place = places.get(part.grounds).copied().unwrap_or_default();
-                match items.iter_mut().find(|item| item.is_of(&part, place, price)) {
-                    Some(item) => item.add(&part),
-                    None => {
-                        let grounds = grounds.get(part.grounds).cloned().unwrap_or_default();
-                        let bare = Item::bare((cluster.clone(), node.clone()), allocation.clone(), &part);
-                        let mut item = bare.on(grounds, place).at(price);
-                        item.add(&part);
-                        items.push(item);
+            let new = |part: &Part, place: usize| {
+                let grounds = grounds.get(part.grounds).cloned().unwrap_or_default();
+                Item::bare((cluster.clone(), node.clone()), allocation.clone(), part).on(grounds, place).at(price)
+            };
+            let add = |items: &mut Vec<Item<'p>>| {
+                for part in &parts {
+                    let place = places.get(part.grounds).copied().unwrap_or_default();
+                    match items.iter_mut().find(|item| item.is_of(part, place, price)) {
+                        Some(item) => item.add(part),
+                        None => {
+                            let mut item = new(part, place);
+                            item.add(part);
+                            items.push(item);
+                        }
                     }
                 }
+            };
+            // Most allocations are there from the day before: they are looked up once, and not copied.
+            match of_node.get_mut(&allocation) {
+                Some(items) => add(items),
+                None => add(of_node.entry(allocation.clone()).or_default()),
             }
         }
     }
