@@ -15,6 +15,9 @@ use goodput_rules::classify::{DERATES, OUTAGES, PHASES, RULES, Thresholds, judge
 use goodput_verdict::{Advice, Class, Culprit};
 use serde::Deserialize;
 
+#[path = "scenarios/network.rs"]
+mod network;
+
 /// Time between scrapes.
 const SCRAPE_MS: i64 = 15_000;
 /// Scrapes do not fall on the borders of cells.
@@ -35,7 +38,10 @@ struct Scenario {
     /// Are the GPUs of a model whose idle power is not known, and does dcgm-exporter tell of its usual fields alone?
     #[serde(default)]
     other_model: bool,
-    /// Minutes after which a second node's GPUs belong to the job too.
+    /// Nodes whose GPUs all belong to the job from the start.
+    #[serde(default = "one")]
+    nodes: usize,
+    /// Minutes after which one more node's GPUs belong to the job too.
     joined_after: Option<usize>,
     /// NUMA nodes that each of the two sockets is divided into.
     #[serde(default = "one")]
@@ -86,46 +92,78 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
-fn simulate(scenario: &Scenario) -> Vec<Series> {
-    let mut series = simulate_node(scenario, "n1", 0);
-    series.extend(scenario.joined_after.into_iter().flat_map(|minutes| simulate_node(scenario, "n2", minutes)));
-    scenario.faults.iter().for_each(|fault| fault.spoil(&mut series));
-    series
+/// A node of the scenario.
+struct Simulated {
+    name: String,
+    machine: Machine,
+    recorder: Recorder,
+    /// Its GPUs are free before that minute.
+    held_from: usize,
+    /// What the phase is like there.
+    phase: Phase,
 }
 
-/// A node whose GPUs are free before that minute.
-fn simulate_node(scenario: &Scenario, node: &str, held_from: usize) -> Vec<Series> {
-    let layout = Layout { gpus: scenario.gpus, nodes_per_socket: scenario.nodes_per_socket, ..Layout::default() };
-    let (mut machine, mut recorder) = (Machine::of(layout), Recorder::new(node, scenario.exporters));
-    if scenario.other_model {
-        recorder = recorder.telling("NVIDIA L40S", Fields::Usual);
+impl Simulated {
+    fn new(scenario: &Scenario, number: usize, held_from: usize) -> Simulated {
+        let (gpus, nodes_per_socket) = (scenario.gpus, scenario.nodes_per_socket);
+        let layout = Layout { gpus, nodes_per_socket, seed: number as u64, ..Layout::default() };
+        let name = format!("n{}", number + 1);
+        let mut recorder = Recorder::new(&name, scenario.exporters);
+        if scenario.other_model {
+            recorder = recorder.telling("NVIDIA L40S", Fields::Usual);
+        }
+        Simulated { name, machine: Machine::of(layout), recorder, held_from, phase: Phase::default() }
     }
-    let ticks_per_second = 100;
-    let mut ticks = 0_i64;
-    let mut before = 0;
+
+    /// A phase begins, so many minutes after the start.
+    fn enter(&mut self, phase: &Phase, minutes: usize) {
+        let phase = phase.on(&self.name);
+        self.phase = Phase { job: phase.job && minutes >= self.held_from, ..phase };
+        self.machine.enter(&self.phase);
+        if self.phase.boots {
+            self.recorder.restart(&self.machine);
+        }
+    }
+
+    fn scrape(&mut self, ms: i64) {
+        match self.phase.scraped {
+            true => self.recorder.scrape(START_MS + ms, &View::of(&self.machine, &self.phase)),
+            false => self.recorder.miss(START_MS + ms),
+        }
+    }
+}
+
+/// The series of all nodes, and for how many seconds of each minute the network delays the GPU that is judged.
+fn simulate(scenario: &Scenario) -> (Vec<Series>, Vec<f64>) {
+    let first = (0..scenario.nodes).map(|number| Simulated::new(scenario, number, 0));
+    let joined = scenario.joined_after.map(|minutes| Simulated::new(scenario, scenario.nodes, minutes));
+    let mut nodes: Vec<Simulated> = first.chain(joined).collect();
+    let ticks_per_minute = 60 * 100;
+    let (mut minutes, mut delayed) = (0, Vec::new());
     for phase in &scenario.phases {
-        let phase = &Phase { job: phase.job && before >= held_from, ..phase.clone() };
-        before += phase.minutes;
-        machine.enter(phase);
-        if phase.boots {
-            recorder.restart(&machine);
-        }
-        for _ in 0..phase.minutes * 60 * ticks_per_second {
-            let ms = ticks * 10;
+        nodes.iter_mut().for_each(|node| node.enter(phase, minutes));
+        for tick in 0..phase.minutes * ticks_per_minute {
+            let ms = (minutes * ticks_per_minute + tick) as i64 * 10;
             if ms % SCRAPE_MS == SCRAPE_OFFSET_MS {
-                match phase.scraped {
-                    true => recorder.scrape(START_MS + ms, &View::of(&machine, phase)),
-                    false => recorder.miss(START_MS + ms),
-                }
+                nodes.iter_mut().for_each(|node| node.scrape(ms));
             }
-            machine.tick(phase);
-            if phase.sync && machine.is_done() {
-                machine.go_on(phase);
+            nodes.iter_mut().for_each(|node| node.machine.tick(&node.phase));
+            if phase.sync && nodes.iter().filter(|node| node.phase.job).all(|node| node.machine.is_done()) {
+                nodes.iter_mut().filter(|node| node.phase.job).for_each(|node| node.machine.go_on(&node.phase));
             }
-            ticks += 1;
+            if (tick + 1) % ticks_per_minute == 0 {
+                delayed.push(nodes[0].machine.counters.gpus[scenario.gpus - 1].spent.delayed);
+            }
         }
+        minutes += phase.minutes;
     }
-    recorder.into_series()
+    let mut before = 0.0;
+    for seconds in &mut delayed {
+        (before, *seconds) = (*seconds, *seconds - before);
+    }
+    let mut series: Vec<Series> = nodes.into_iter().flat_map(|node| node.recorder.into_series()).collect();
+    scenario.faults.iter().for_each(|fault| fault.spoil(&mut series));
+    (series, delayed)
 }
 
 /// Verdicts of one minute on one GPU: milliseconds by class, with confidence times them and names of the evidence, what is
@@ -139,6 +177,8 @@ struct Minute {
     culprits: BTreeSet<String>,
     causes: BTreeSet<&'static str>,
     which: BTreeSet<String>,
+    /// Milliseconds of `network_slow` by cause, and by who is named.
+    network: BTreeMap<(&'static str, Option<String>), i64>,
 }
 
 impl Minute {
@@ -165,7 +205,11 @@ fn minutes(series: &[Series], gpu: &str, count: usize) -> Vec<Minute> {
                 (None, Some(which)) => format!("{}/{which}", culprit.node),
                 (None, None) => culprit.node.clone(),
             };
-            minute.culprits.extend(interval.charged_to.as_ref().map(named));
+            let culprit = interval.charged_to.as_ref().map(named);
+            if let Some(cause) = interval.cause.as_ref().filter(|_| interval.class == Class::NetworkSlow) {
+                *minute.network.entry((cause.kind.name(), culprit.clone())).or_default() += interval.ms;
+            }
+            minute.culprits.extend(culprit);
             minute.which.extend(which.cloned());
             minute.causes.extend(interval.cause.as_ref().map(|cause| cause.kind.name()));
         }
@@ -185,6 +229,11 @@ fn named(culprit: &str) -> String {
     gpu.unwrap_or_else(|| culprit.to_owned())
 }
 
+/// Who the phase says is named.
+fn culprits(phase: &Phase) -> impl Iterator<Item = String> {
+    phase.charged_to.iter().flat_map(|names| names.split_whitespace()).map(named)
+}
+
 /// A scenario, judged.
 struct Told {
     file: PathBuf,
@@ -192,6 +241,8 @@ struct Told {
     /// Of the samples that were judged.
     fingerprint: u64,
     minutes: Vec<Minute>,
+    /// Seconds of each minute by which the network delays its exchange.
+    delayed: Vec<f64>,
 }
 
 impl Told {
@@ -201,9 +252,9 @@ impl Told {
             serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let total = scenario.phases.iter().map(|p| p.minutes).sum();
         let is_cut = scenario.phases.iter().any(|phase| !phase.mig.is_empty());
-        let series = simulate(&scenario);
+        let (series, delayed) = simulate(&scenario);
         let minutes = minutes(&series, &uuid("n1", if is_cut { 0 } else { scenario.gpus - 1 }), total);
-        Told { file, scenario, fingerprint: fingerprint(series), minutes }
+        Told { file, scenario, fingerprint: fingerprint(series), minutes, delayed }
     }
 }
 
@@ -244,7 +295,7 @@ fn failures(Told { scenario, minutes, .. }: &Told) -> Vec<String> {
     for phase in &scenario.phases {
         let inner = first + 1..first + phase.minutes - 1;
         first += phase.minutes;
-        let culprits: BTreeSet<String> = phase.charged_to.iter().map(|name| named(name)).collect();
+        let culprits: BTreeSet<String> = culprits(phase).collect();
         for (i, minute) in inner.clone().zip(&minutes[inner]) {
             if minute.most(|_| true) != Some(class(&phase.expect)) {
                 failures.push(format!("minute {i}: expected {}, got {minute:?}", phase.expect));

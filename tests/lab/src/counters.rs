@@ -45,6 +45,8 @@ pub struct Spent {
     pub narrow: f64,
     /// Ranks waiting for each other or exchanging results.
     pub waiting: f64,
+    /// Of that, exchanging for longer than a sound network takes.
+    pub delayed: f64,
     /// Nothing to do, or a poke.
     pub starved: f64,
     /// A server computed what it had computed before.

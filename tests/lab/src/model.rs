@@ -155,6 +155,8 @@ pub struct Machine {
     pub booted: f64,
     ticks: u64,
     draws: u64,
+    /// Batches that all GPUs of the run have done together.
+    steps: usize,
     workers: Vec<Worker>,
     gpus: Vec<Gpu>,
     serving: Option<Serving>,
@@ -183,6 +185,7 @@ impl Machine {
             booted: 0.0,
             ticks: 0,
             draws: 0,
+            steps: 0,
             workers: Vec::new(),
             gpus: vec![Gpu::default(); layout.gpus],
             serving: None,
@@ -245,7 +248,7 @@ impl Machine {
 
     /// One tick passes.
     pub fn tick(&mut self, phase: &Phase) {
-        phase.network.iter().for_each(|network| self.counters.network.pass(network, TICK));
+        self.carry(phase);
         if self.ticks.is_multiple_of(PERIOD_TICKS) {
             self.new_period(phase);
         }
@@ -298,6 +301,17 @@ impl Machine {
         self.count_modes(phase, at_work, reading + refaulting);
         self.count_interrupts(phase);
         self.ticks += 1;
+    }
+
+    /// Counts what ports do without an exchange.
+    fn carry(&mut self, phase: &Phase) {
+        let Some(network) = &phase.network else { return };
+        self.counters.network.pass(network, TICK);
+        if network.stray > 0.0 {
+            let mut carried = self.counters.network;
+            carried.stray(network, TICK, || self.draw());
+            self.counters.network = carried;
+        }
     }
 
     /// Counts what tasks wait for at mounts. Returns how many of them the kernel counts as waiting for I/O.
@@ -429,6 +443,7 @@ impl Machine {
         all.copying += spent.copying;
         all.narrow += spent.narrow;
         all.waiting += spent.waiting;
+        all.delayed += spent.delayed;
         all.starved += spent.starved;
         all.again += spent.again;
         all.unasked += spent.unasked;
@@ -475,14 +490,16 @@ impl Machine {
             Work::Exchanges(left) => {
                 self.gpus[gpu].does =
                     if left - TICK < TICK / 2.0 { Work::Nothing } else { Work::Exchanges(left - TICK) };
-                (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth)
+                let sound = phase.network.as_ref().and_then(|network| network.sound);
+                let delayed = if sound.is_some_and(|sound| left - sound > TICK / 2.0) { TICK } else { 0.0 };
+                (Spent { waiting: TICK, delayed, ..none }, TICK, TICK * phase.spin_depth)
             }
         }
     }
 
     /// Seconds that the GPU has kernels for a batch, at its full clock.
     fn computes(&mut self, gpu: usize, phase: &Phase) -> f64 {
-        let more = if phase.is_odd(gpu, self.gpus.len()) { 1.0 + phase.uneven } else { 1.0 };
+        let more = 1.0 + phase.more(gpu, self.gpus.len(), self.steps);
         phase.compute * more * self.varied() + phase.launching
     }
 
@@ -509,6 +526,7 @@ impl Machine {
 
     /// The ranks of the run are all done: they exchange results and go on.
     pub fn go_on(&mut self, phase: &Phase) {
+        self.steps += 1;
         phase.network.iter().for_each(|network| self.counters.network.exchange(network));
         for gpu in &mut self.gpus {
             let exchanges = phase.exchange >= TICK / 2.0;

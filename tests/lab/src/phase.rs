@@ -22,6 +22,9 @@ const COPY_RATE: f64 = 6e9;
 /// Bytes of a batch where the schedule says nothing.
 const BATCH_BYTES: f64 = 5e7;
 
+/// Steps from one burst to the next.
+const BURST_STEPS: usize = 10;
+
 /// Slices that an H100 can be cut into.
 pub(super) const MIG_SLICES: f64 = 7.0;
 
@@ -98,6 +101,10 @@ pub struct Phase {
     pub job: bool,
     /// The GPU of the job that differs from the others in what follows; the last one by default.
     pub odd: Option<usize>,
+    /// The only node that has an odd GPU; each does by default.
+    pub odd_on: Option<String>,
+    /// Are all GPUs of that node odd?
+    pub all_odd: bool,
     /// Is the process of the odd GPU, with its loader, bound to the other NUMA node?
     pub remote: bool,
     /// Does the job hold its odd GPU without ever giving it work?
@@ -152,6 +159,10 @@ pub struct Phase {
     pub ripple: f64,
     /// How much more the odd GPU has to compute for each batch, as a share of what the others have.
     pub uneven: f64,
+    /// How many times as much more that is in every tenth step.
+    pub burst: f64,
+    /// Have all GPUs of a node more to compute by turns, each in another step?
+    pub turns: bool,
     /// Clock of the odd GPU, as a share of its full one, where heat holds it down.
     pub clock: f64,
     /// What its clock is fixed at, as a share of its full one.
@@ -196,7 +207,7 @@ pub struct Phase {
     /// The class that has the most of what is lost of each of these minutes.
     pub lost_to: Option<String>,
     /// The GPU, as `host/gpuN`, that the time of `straggler` in these minutes is charged to, or the port, as
-    /// `host/device/port`, that the time of `network_slow` is charged to.
+    /// `host/device/port`, that the time of `network_slow` is charged to; both, with a space between them, where each has a part.
     pub charged_to: Option<String>,
     /// The cause of what these minutes lose.
     pub cause: Option<String>,
@@ -236,6 +247,8 @@ impl Default for Phase {
             cordoned: false,
             job: true,
             odd: None,
+            odd_on: None,
+            all_odd: false,
             remote: false,
             unused: false,
             save: 0.0,
@@ -263,6 +276,8 @@ impl Default for Phase {
             spin_watts: SPINNING_WATTS,
             ripple: 0.0,
             uneven: 0.0,
+            burst: 1.0,
+            turns: false,
             clock: 1.0,
             locked: 1.0,
             full_watts: WATTS[2],
@@ -305,7 +320,25 @@ impl Phase {
     /// Is this GPU the one that differs, in a job with `gpus` of them?
     #[must_use]
     pub fn is_odd(&self, gpu: usize, gpus: usize) -> bool {
-        self.odd.unwrap_or(gpus - 1) == gpu
+        self.all_odd || self.odd.unwrap_or(gpus - 1) == gpu
+    }
+
+    /// What the phase is like on this node.
+    #[must_use]
+    pub fn on(&self, node: &str) -> Phase {
+        let mut phase = self.clone();
+        phase.network = self.network.as_ref().map(|network| network.on(node));
+        if self.odd_on.as_ref().is_some_and(|odd| odd != node) {
+            (phase.odd, phase.all_odd) = (Some(usize::MAX), false);
+        }
+        phase
+    }
+
+    /// How much more a GPU has to compute in this step, as a share of what the phase says.
+    pub(super) fn more(&self, gpu: usize, gpus: usize, step: usize) -> f64 {
+        let is_late = if self.turns { step % gpus == gpu } else { self.is_odd(gpu, gpus) };
+        let times = if step.is_multiple_of(BURST_STEPS) { self.burst } else { 1.0 };
+        if is_late { self.uneven * times } else { 0.0 }
     }
 
     /// Clock of the odd GPU at work, as a share of its full one. Within a power limit it falls with the third root of

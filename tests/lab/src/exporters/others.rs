@@ -3,7 +3,9 @@
 
 use goodput_catalog::Metric;
 
+use super::ours::OF_FIRST_PORT;
 use super::{DISK_SIZE, Exporters, PODS, Recorder, Samples, View, push};
+use crate::network::MOST_RAILS;
 
 goodput_catalog::metric_rows! {
     UNAME = Gauge None "node_uname_info" ["domainname", "machine", "nodename", "release", "sysname", "version"] {
@@ -50,6 +52,30 @@ goodput_catalog::metric_rows! {
         "Total time in seconds that processes have waited for memory",
         from "/proc/pressure/memory some", by "node_exporter", series "1", since "1.5.0"
     }
+    PORT_STATE = Gauge None "node_infiniband_state_id" ["device", "port"] {
+        "State of an RDMA port, as the kernel numbers them: 1 is down, 4 is active.",
+        from "/sys/class/infiniband/*/ports/*/state", by "node_exporter", series "1 per RDMA port", since "1.5.0"
+    }
+    PORT_RATE = Gauge Bytes "node_infiniband_rate_bytes_per_second" ["device", "port"] {
+        "Line rate of an RDMA port.",
+        from "/sys/class/infiniband/*/ports/*/rate", by "node_exporter", series "1 per RDMA port", since "1.5.0"
+    }
+    PORT_RECEIVED = Counter Bytes "node_infiniband_port_data_received_bytes_total" ["device", "port"] {
+        "Bytes received by an RDMA port.",
+        from "/sys/class/infiniband/*/ports/*/counters/port_rcv_data", by "node_exporter", series "1 per RDMA port", since "1.5.0"
+    }
+    PORT_SENT = Counter Bytes "node_infiniband_port_data_transmitted_bytes_total" ["device", "port"] {
+        "Bytes sent by an RDMA port.",
+        from "/sys/class/infiniband/*/ports/*/counters/port_xmit_data", by "node_exporter", series "1 per RDMA port", since "1.5.0"
+    }
+    PORT_WAIT = Counter None "node_infiniband_port_transmit_wait_total" ["device", "port"] {
+        "Ticks in which an RDMA port had data to send and might not send it.",
+        from "/sys/class/infiniband/*/ports/*/counters/port_xmit_wait", by "node_exporter", series "1 per RDMA port", since "1.5.0"
+    }
+    PAUSED = Counter None "node_ethtool_received_prio3_pause_duration" ["device"] {
+        "Microseconds for which the peer paused an interface, of priority 3.",
+        from "ethtool -S rx_prio3_pause_duration", by "node_exporter", series "1 per interface", since "1.5.0"
+    }
     UNSCHEDULABLE = Gauge None "kube_node_spec_unschedulable" ["node"] {
         "[STABLE] Whether a node can schedule new pods.",
         from "spec.unschedulable", by "kube-state-metrics", series "1 per node", since "2.19.1"
@@ -67,6 +93,11 @@ goodput_catalog::metric_rows! {
         from "the engine", by "vllm", series "1 per engine and reason", since "2026-03"
     }
 }
+
+/// Rows of hardware that the machine of the recorded page lacks: node_exporter's source has them (`collector/infiniband_linux.go`,
+/// `collector/ethtool_linux.go`).
+#[cfg(test)]
+pub(super) const UNRECORDED: [&Metric; 6] = [&PORT_STATE, &PORT_RATE, &PORT_RECEIVED, &PORT_SENT, &PORT_WAIT, &PAUSED];
 
 impl Recorder {
     /// The series of node_exporter on a node that was booted then.
@@ -90,6 +121,27 @@ impl Recorder {
             for (mode, value) in c.modes() {
                 host(&CPU_SECONDS, &[("cpu", cpu), ("mode", mode)], value / 2.0);
             }
+        }
+        self.ports(samples, view, target);
+    }
+
+    /// RDMA ports of the node, and pauses of the interface of the first one.
+    fn ports(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
+        let (Some(phase), carried) = (&view.phase.network, &view.machine.counters.network) else { return };
+        for rail in 0..phase.rails.min(MOST_RAILS) {
+            let (device, is_first) = (format!("mlx5_{rail}"), rail == 0);
+            let port = [("device", device.as_str()), ("port", "1")];
+            let mut tell = |row: &Metric, value| push(samples, row, target, &port, value);
+            tell(&PORT_STATE, if is_first && phase.down { 1.0 } else { 4.0 });
+            tell(&PORT_RATE, phase.speed * if is_first { phase.slow } else { 1.0 });
+            tell(&PORT_RECEIVED, carried.rail[rail].round());
+            tell(&PORT_SENT, carried.rail[rail].round());
+            if phase.ticks.is_some() {
+                tell(&PORT_WAIT, if is_first { carried.ticks.floor() } else { 0.0 });
+            }
+        }
+        if carried.paused > 0.0 {
+            push(samples, &PAUSED, target, &[("device", OF_FIRST_PORT)], (carried.paused * 1e6).floor());
         }
     }
 

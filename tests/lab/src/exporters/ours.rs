@@ -1,17 +1,21 @@
 //! The series of goodput-exporter.
 
 use goodput_catalog::{
-    Metric, cpu, driver, gpu, health, host, irq, memory, mig, network, owner, process, storage, xid as xids, xid_codes,
+    Metric, cpu, driver, ethtool, gpu, health, host, irq, memory, mig, network, owner, process, storage, xid as xids,
+    xid_codes,
 };
 
 use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, View, instance_id, push};
 use crate::counters::Counters;
 use crate::model::Machine;
-use crate::network::{MOST_RAILS, NVLINKS};
+use crate::network::{MOST_RAILS, MOST_TICKS, NVLINKS};
 use crate::phase::{LANES, Loader, MIG_SLICES, Phase};
 
 /// Share of a process' memory that lies on NUMA nodes of memory alone: HBM of a superchip, which its GPU reads in place.
 const IN_MEMORY_NODES: f64 = 0.5;
+
+/// The interface of the node's first RDMA port: what goes over RDMA is not counted by it.
+pub(super) const OF_FIRST_PORT: &str = "eth1";
 
 impl Recorder {
     /// The series of our exporter on a node that was booted then, but for DCGM's.
@@ -104,42 +108,53 @@ impl Recorder {
         }
     }
 
-    /// RDMA ports and the interface of the node.
+    /// RDMA ports and interfaces of the node. Kinds of events, and pauses, have no series before the first.
     fn network(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
         let (Some(phase), carried) = (&view.phase.network, &view.machine.counters.network) else { return };
         for rail in 0..phase.rails.min(MOST_RAILS) {
-            let is_odd = (phase.at == self.node || phase.at == "all") && rail == 0;
-            let (device, is_up) = (format!("mlx5_{rail}"), !(is_odd && phase.down));
+            let is_first = rail == 0;
+            let of_first = |value: f64| if is_first { value } else { 0.0 };
+            let (device, is_up) = (format!("mlx5_{rail}"), !(is_first && phase.down));
             let port = [("device", device.as_str()), ("port", "1")];
             let mut tell = |row: &Metric, value| push(samples, row, target, &port, value);
             tell(&network::RDMA_ACTIVE, f64::from(u8::from(is_up)));
             tell(&network::RDMA_SENT, carried.rail[rail].round());
             tell(&network::RDMA_RECEIVED, carried.rail[rail].round());
             if is_up {
-                tell(&network::RDMA_SPEED, phase.speed * if is_odd { phase.slow } else { 1.0 });
+                tell(&network::RDMA_SPEED, phase.speed * if is_first { phase.slow } else { 1.0 });
             }
-            let timeouts = if is_odd { carried.timeouts.floor() } else { 0.0 };
-            let kinds = [
-                ("local_ack_timeout_err", timeouts),
+            if phase.ticks.is_some() {
+                let ticks = of_first(carried.ticks);
+                tell(&network::RDMA_WAIT, ticks.floor());
+                tell(&network::RDMA_SATURATED, f64::from(u8::from(ticks >= MOST_TICKS)));
+            }
+            let always = [
+                ("local_ack_timeout_err", of_first(carried.timeouts).floor() + carried.stray[rail]),
                 ("np_cnp_sent", carried.congestion.floor()),
                 ("packet_seq_err", 0.0),
             ];
-            for (kind, value) in kinds {
+            let unready = of_first(carried.unready).floor();
+            let once =
+                [("out_of_buffer", unready), ("rnr_nak_retry_err", unready), ("out_of_sequence", carried.reordered)];
+            for (kind, value) in always.into_iter().chain(once.into_iter().filter(|(_, value)| *value >= 1.0)) {
                 let labels = [&port[..], &[("kind", kind)]].concat();
-                push(samples, &network::RDMA_TRANSPORT, target, &labels, value);
+                push(samples, &network::RDMA_TRANSPORT, target, &labels, value.floor());
             }
         }
         for (row, value) in [(&network::NETWORK_SENT, carried.sent), (&network::NETWORK_RECEIVED, carried.received)] {
             push(samples, row, target, &[("device", "eth0")], value.round());
         }
+        if carried.paused > 0.0 {
+            let labels = [("device", OF_FIRST_PORT), ("direction", "receive"), ("priority", "3")];
+            push(samples, &ethtool::NETWORK_PAUSE, target, &labels, carried.paused);
+        }
     }
 
     /// NVLinks of every GPU.
     fn nvlinks(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
-        let Some((network, up)) = view.phase.network.as_ref().and_then(|n| Some((n, n.nvlinks?))) else { return };
+        let Some(up) = view.phase.network.as_ref().and_then(|network| network.nvlinks) else { return };
         for gpu in 0..view.gpus() {
-            let is_it = network.at == self.node && view.is_odd(gpu);
-            let up = if is_it { up } else { NVLINKS };
+            let up = if view.is_odd(gpu) { up } else { NVLINKS };
             for (state, count) in [("up", up), ("down", NVLINKS - up)] {
                 let labels = [("UUID", self.uuid(gpu)), ("state", state.to_owned())];
                 let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();

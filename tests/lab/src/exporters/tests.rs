@@ -8,6 +8,7 @@ use super::dcgm::is_usual;
 use super::*;
 use crate::families::{FAMILIES, plan};
 use crate::model::Layout;
+use crate::network::Network;
 use crate::serving::{Engine, Server};
 
 /// The series of one scrape a moment after such a phase began.
@@ -24,7 +25,8 @@ fn scraped(layout: Layout, phase: &Phase, exporters: Exporters, names: Names) ->
 fn families() -> BTreeMap<String, Labels> {
     // What scenarios alone do.
     let (linked, quota) = (Some(1e9), Some(2.0));
-    let phase = Phase { linked, quota, inactive: true, tells_processes: true, tenants: 3, ..Phase::default() };
+    let network = Some(Network { paused: 0.1, ticks: Some(1e9), ..Network::default() });
+    let phase = Phase { linked, quota, network, inactive: true, tells_processes: true, tenants: 3, ..Phase::default() };
     let mut phases = vec![(Layout::default(), phase)];
     for engine in [Engine::Vllm, Engine::Sglang] {
         let server = Some(Server { engine, clients: 4, ..Server::default() });
@@ -83,7 +85,8 @@ fn rows_of_others_are_as_their_pages_have_them() {
         ("vllm", include_str!("../../fixtures/vllm.prom")),
         ("sglang", include_str!("../../fixtures/sglang.prom")),
     ];
-    let is_recorded = |row: &&&Metric| !servers::UNRECORDED.iter().any(|other| other.name == row.name);
+    let unrecorded = || servers::UNRECORDED.iter().chain(&others::UNRECORDED);
+    let is_recorded = |row: &&&Metric| !unrecorded().any(|other| other.name == row.name);
     for row in others::ROWS.iter().chain(servers::ROWS).filter(is_recorded) {
         let (_, page) = pages.iter().find(|(program, _)| *program == row.collector).unwrap();
         for line in [format!("# HELP {} {}", row.name, row.help), format!("# TYPE {} {}", row.name, row.kind.name())] {
