@@ -88,8 +88,8 @@ fn eight_ports_of_a_gpu_node() {
             |series: &String| series.contains("transport_events") && series.contains(&format!("\"{device}\""));
         let kinds = collected.samples().into_keys().filter(of_port).count();
         assert_eq!(
-            kinds, 5,
-            "{device}: its driver has no counts of CNPs, and rare events that never came have no series"
+            kinds, 3,
+            "{device}: its driver has no counts of CNPs and retries, and rare events that never came have no series"
         );
         let layer = fact["layer"].as_str().unwrap();
         let info = format!("goodput_rdma_port_info{{device=\"{device}\",port=\"1\",link_layer=\"{layer}\"}}");
@@ -99,6 +99,29 @@ fn eight_ports_of_a_gpu_node() {
     for (device, saturated) in [("mlx5_0", 1.0), ("mlx5_1", 2.0), ("mlx5_bond_0", 1.0)] {
         let series = format!("goodput_rdma_saturated_counters{{device=\"{device}\",port=\"1\"}}");
         assert_eq!(collected.value(&series), saturated, "{device}");
+    }
+}
+
+#[test]
+fn what_has_never_happened_is_nought_where_one_is_an_alarm() {
+    let machine = Machine::empty();
+    let port = "sys/class/infiniband/mlx5_0/ports/1";
+    machine.write("sys/class/infiniband/mlx5_0/device/vendor", "0x15b3\n");
+    machine.write(&format!("{port}/state"), "4: ACTIVE\n");
+    let kinds = [
+        ("req_transport_retries_exceeded", 1),
+        ("req_rnr_retries_exceeded", 1),
+        ("local_ack_timeout_err", 1),
+        ("out_of_sequence", 0),
+        ("rnr_nak_retry_err", 0),
+    ];
+    for (kind, _) in kinds {
+        machine.write(&format!("{port}/hw_counters/{kind}"), "0\n");
+    }
+    let samples = machine.collect("network").ok().samples();
+    for (kind, expected) in kinds {
+        let told = samples.keys().filter(|series| series.contains(&format!("kind=\"{kind}\""))).count();
+        assert_eq!(told, expected, "{kind}");
     }
 }
 

@@ -41,6 +41,7 @@ struct Driver {
     /// Counters of the transport in `hw_counters`, at most [`MAX_TRANSPORT`]: kernel and firmware may lack some.
     transport: &'static [&'static str],
     /// Those of them whose series begin with their first event: zeros of every port would be a tenth of a large node's series.
+    /// Connections that ended are not among them: one is an alarm, which takes a reading before and one after.
     rare: &'static [&'static str],
     /// Bytes received in `hw_counters`, for where `counters` has no words.
     received: Option<&'static str>,
@@ -75,8 +76,8 @@ const MLX5: Driver = Driver {
         "implied_nak_seq_err",
         "np_cnp_sent",
         "np_ecn_marked_roce_packets",
-        "req_rnr_retries_exceeded",
-        "req_transport_retries_exceeded",
+        "out_of_buffer",
+        "out_of_sequence",
         "rnr_nak_retry_err",
         "roce_adp_retrans",
         "roce_adp_retrans_to",

@@ -59,7 +59,7 @@ struct Track {
     /// What of the part it counts: the kind, the name of the metric, or a switch's address, code and severity.
     of: Vec<String>,
     samples: Vec<Sample>,
-    /// Since when its target is heard of.
+    /// When its target was first scraped.
     since: TimeMs,
 }
 
@@ -200,14 +200,6 @@ impl Track {
         let scaled = source.samples.iter().map(|s| Sample { value: s.value * scale, ..*s });
         let samples = scaled.filter(|s| signal.admits(s.value)).collect();
         Track { of: source.meaning.part.iter().map(|part| (*part).to_owned()).collect(), samples, since }
-    }
-
-    /// How many events came within the time before. A series that begins with its first event, after its target was heard of,
-    /// counts it.
-    fn events(&self, now: TimeMs, seconds: f64) -> f64 {
-        let is_within = |s: &&Sample| (from(now, seconds)..=now).contains(&s.time_ms);
-        let began = self.samples.first().filter(|s| s.time_ms > self.since + STALENESS_MS).filter(is_within);
-        began.map_or(0.0, |s| s.value) + super::hardware::increase(&self.samples, now, seconds)
     }
 }
 

@@ -126,13 +126,14 @@ impl Port<'_> {
     /// Connections that ended are errors of the job's; timeouts alone cost it time.
     fn transport(&self) -> Option<Damage> {
         let window = self.t.forecast_window_seconds;
-        let ended: f64 = self.part.tracks(Signal::PortFatal).iter().map(|track| track.events(self.now, window)).sum();
+        let ended = self.grew(Signal::PortFatal, window);
         let ended = evidence(&grown(Signal::PortFatal), ended, state_unit(Signal::PortFatal), 1.0);
         let timeouts = self.rate(Signal::PortTimeouts, TIMEOUT_SECONDS, self.t.rdma_timeouts);
         let (level, seconds) = if ended.is_some() { (Level::Act, window) } else { (Level::Watch, TIMEOUT_SECONDS) };
         Damage::new(level, seconds, ended.into_iter().chain(timeouts))
     }
 
+    /// Between two readings of a series. What a port counted by its first reading may be years old.
     fn grew(&self, signal: Signal, seconds: f64) -> f64 {
         self.part.tracks(signal).iter().map(|track| increase(&track.samples, self.now, seconds)).sum()
     }

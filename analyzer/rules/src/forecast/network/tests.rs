@@ -215,14 +215,46 @@ fn timeouts_are_watched_and_connections_that_ended_are_acted_on() {
     assert_eq!(faults(&[timeouts(60.0)]), transport(Level::Watch));
     assert_eq!(faults(&[events("out_of_sequence", &|minute| 1e6 * minute)]), [], "reordering is no loss");
     assert_eq!(faults(&[events("rnr_nak_retry_err", &|minute| 1e4 * minute)]), [], "the receiver was late");
-    let since = |kind, minute: i64| hours(vec![events(kind, &|_| 1.0)], minute * MINUTE..i64::MAX);
     for kind in
         ["req_transport_retries_exceeded", "max_retry_exceeded", "unresponsive_remote_events", "req_tx_retry_excd_err"]
     {
-        let with = |minute| faults(&[since(kind, minute), vec![timeouts(0.0)]].concat());
-        assert_eq!(with(150), transport(Level::Act), "{kind}: its series begins with it");
-        assert_eq!(with(0), [], "{kind}: it was there when the port was first heard of");
-        assert_eq!(with(30), [], "{kind}: longer ago than the window");
+        let with = |value: &dyn Fn(f64) -> f64| faults(&[events(kind, value), timeouts(0.0)]);
+        assert_eq!(with(&from_then(0.0, 150.0, 1.0)), transport(Level::Act), "{kind}");
+        assert_eq!(with(&|_| 1.0), [], "{kind}: long ago");
+        assert_eq!(with(&from_then(0.0, 30.0, 1.0)), [], "{kind}: longer ago than the window");
+    }
+}
+
+/// A counter of a port may be older than its first reading by years: the port is new to the exporter, or the exporter to the
+/// port, or it reads more than it did.
+#[test]
+fn what_a_port_counted_before_its_first_reading_is_no_growth() {
+    let counters = [
+        ("goodput_rdma_transport_events_total", "req_transport_retries_exceeded", Fault::RdmaTransport),
+        ("goodput_rdma_transport_events_total", "local_ack_timeout_err", Fault::RdmaTransport),
+        ("goodput_rdma_port_errors_total", "local_link_integrity_errors", Fault::RdmaLinkErrors),
+        ("goodput_rdma_port_errors_total", "symbol_error", Fault::RdmaLinkErrors),
+        ("goodput_rdma_port_errors_total", "link_downed", Fault::RdmaLinkUnstable),
+        ("goodput_rdma_port_errors_total", "link_error_recovery", Fault::RdmaLinkUnstable),
+    ];
+    for (metric, kind, fault) in counters {
+        // Most of them count rates, and stop at 15, 255 or 65535.
+        let (few, more) = match kind {
+            "local_link_integrity_errors" | "link_downed" => (3.0, 4.0),
+            "link_error_recovery" => (20.0, 200.0),
+            _ => (9000.0, 60_000.0),
+        };
+        let counter = |value: &dyn Fn(f64) -> f64| of_node("n1").and([("kind", kind)]).series(metric, value);
+        let since = |minute: i64, value: &dyn Fn(f64) -> f64| hours(vec![counter(value)], minute * MINUTE..i64::MAX);
+        let with = |series: Vec<Series>| faults(&[vec![port("goodput_rdma_port_active", &|_| 1.0)], series].concat());
+        assert_eq!(with(since(176, &|_| few)), [], "{kind}: its series is new");
+        assert_eq!(faults(&since(176, &|_| few)), [], "{kind}: the port is new");
+        let silent = |s: &Sample| !(100 * MINUTE..176 * MINUTE).contains(&s.time_ms);
+        let mut restarted = counter(&|_| few);
+        restarted.samples.retain(silent);
+        assert_eq!(with(vec![restarted]), [], "{kind}: its exporter was away");
+        let all = with(since(174, &from_then(few, 178.0, more)));
+        assert!(matches!(all.as_slice(), [(found, _)] if *found == fault), "{kind}: two readings: {all:?}");
     }
 }
 
@@ -232,7 +264,7 @@ fn errors_of_a_switch_are_pressing_when_they_are_fatal_or_come_again() {
         let switch = Told::new("n1").and([("pci_bus_id", "0000:c1:00.0"), ("sxid", code), ("severity", severity)]);
         hours(vec![switch.series("goodput_nvswitch_sxid_errors_total", value)], 150 * MINUTE..i64::MAX)
     };
-    // Its target was heard of before.
+    // The exporter counts from its start, so a series that is new to it begins with an error.
     let with = |errors: Vec<Series>| found(&[vec![port("goodput_rdma_port_active", &|_| 1.0)], errors].concat());
     let one = with(sxid("12028", "nonfatal", &|_| 1.0));
     let signs = vec![("switch_errors 12028".to_owned(), 1.0)];
