@@ -70,6 +70,7 @@ pub(crate) fn cgroup_files(bytes: &[u8]) {
     _ = (read(cgroup::io_stat_of(text, "259:0")), read(cgroup::blkio(text)), read(cgroup::numa_stat(text)));
     _ = read(devices::gpus(text));
     _ = (read(io_limits::io_max(text)), read(io_limits::throttle(text, io_limits::Kind::WrittenBytes)));
+    _ = (read(io_limits::io_weight(text)), read(io_limits::io_latency(text)));
     text.lines().for_each(|path| _ = Identity::of(path).id());
     _ = (job_map::file_name(text), job_map::jobs(text));
 }

@@ -304,6 +304,14 @@ crate::metric_rows! {
         "Limit on the reads or writes per second that the owner may make on the block device: in v2 the lowest of its cgroup and those above, in v1 that of its own cgroup. No series without a limit; at most 8 devices per owner.",
         from "v2 io.max riops, wiops; v1 blkio.throttle.{read,write}_iops_device; /sys/dev/block/*/uevent", by "cgroup", series "1 per owner, device and direction with a limit", since "0.3.0"
     }
+    CGROUP_IO_WEIGHT = Gauge None "goodput_cgroup_io_weight" ["owner"] {
+        "Weight of the owner's block I/O against that of other cgroups: the lowest other than 100, the default, of its cgroup and those above. No series where all have 100; weights of single devices are left out.",
+        from "v2 io.weight default", by "cgroup", series "1 per owner with another weight", since "0.3.0"
+    }
+    CGROUP_IO_LATENCY_TARGET = Gauge Seconds "goodput_cgroup_io_latency_target_seconds" ["owner", "device"] {
+        "Target for the latency of the owner's I/O on the block device: the lowest of its cgroup and those above. The kernel holds back I/O of cgroups with a higher target to meet a lower one. No series without a target; at most 8 devices per owner.",
+        from "v2 io.latency target; /sys/dev/block/*/uevent", by "cgroup", series "1 per owner and device with a target", since "0.3.0"
+    }
     CGROUP_TASKS = Gauge None "goodput_cgroup_tasks" ["owner"] {
         "Tasks (processes and threads) of the owner.",
         from "pids.current", by "cgroup", series "1 per owner", since "0.1.0"

@@ -1,5 +1,7 @@
-//! Limits on the block I/O of a cgroup: v2 `io.max` (admin-guide/cgroup-v2.rst), v1 `blkio.throttle.*_device`
-//! (admin-guide/cgroup-v1/blkio-controller.rst).
+//! Limits on the block I/O of a cgroup: v2 `io.max`, `io.weight` and `io.latency` (admin-guide/cgroup-v2.rst), v1
+//! `blkio.throttle.*_device` (admin-guide/cgroup-v1/blkio-controller.rst).
+
+use std::time::Duration;
 
 use super::{ParseError, Parsed, each_line, rows};
 
@@ -64,6 +66,35 @@ pub fn throttle(text: &str, kind: Kind) -> Parsed<Vec<Limit>> {
     })
 }
 
+/// `io.weight`: the weight for all devices that have none of their own, from 1 to 10000.
+pub fn io_weight(text: &str) -> Parsed<Option<u64>> {
+    let mut weight = None;
+    each_line(text, |number, line| {
+        let error = || ParseError::new(number, "default or a device, and a number", line);
+        let (of, value) = line.split_once(' ').ok_or_else(error)?;
+        let value = value.trim().parse().map_err(|_| error())?;
+        match of {
+            "default" => weight = Some(value),
+            device if is_device(device) => {}
+            _ => return Err(error()),
+        }
+        Ok(())
+    })
+    .map(|()| weight)
+}
+
+/// `io.latency`: a line per device with a target, in microseconds: `259:0 target=75000`.
+pub fn io_latency(text: &str) -> Parsed<Vec<(String, Duration)>> {
+    rows(text, |number, line| {
+        let of = |(device, target): (&str, &str)| {
+            let micros = target.trim().strip_prefix("target=")?.parse().ok()?;
+            is_device(device).then(|| (device.to_owned(), Duration::from_micros(micros)))
+        };
+        let target = line.split_once(' ').and_then(of);
+        target.ok_or_else(|| ParseError::new(number, "a device and target= with microseconds", line))
+    })
+}
+
 /// Two numbers: what is looked up in sysfs under this name must not lead elsewhere.
 fn is_device(word: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -108,10 +139,26 @@ mod tests {
         assert_eq!((parsed.left_out.count, parsed.left_out.first.unwrap().line), (3, 3));
     }
 
+    #[test]
+    fn weights_and_targets() {
+        for (text, weight, bad) in [
+            ("default 100\n", Some(100), 0),
+            ("default 50\n8:16 200\n", Some(50), 0),
+            ("8:16 200\n", None, 0),
+            ("100\ndefault few\n../x 1\n", None, 3),
+        ] {
+            let parsed = io_weight(text);
+            assert_eq!((parsed.value, parsed.left_out.count), (weight, bad), "{text}");
+        }
+        let parsed = io_latency("8:16 target=75000\n259:0 target=max\n8:0 75000\n../x target=1\n");
+        assert_eq!(parsed.value, [("8:16".to_owned(), Duration::from_millis(75))]);
+        assert_eq!((parsed.left_out.count, parsed.left_out.first.unwrap().line), (3, 2));
+    }
+
     proptest! {
         #[test]
-        fn never_panics(text in "(8:16| |rbps=|wiops=|max|[0-9]{1,21}|\n|\\PC)*") {
-            let _ = (io_max(&text), throttle(&text, Kind::Reads));
+        fn never_panics(text in "(8:16| |rbps=|wiops=|target=|default|max|[0-9]{1,21}|\n|\\PC)*") {
+            let _ = (io_max(&text), throttle(&text, Kind::Reads), io_weight(&text), io_latency(&text));
         }
     }
 }

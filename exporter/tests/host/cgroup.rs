@@ -263,6 +263,31 @@ fn the_lowest_limit_on_io_of_a_cgroup_and_those_above_it_holds() {
     );
 }
 
+#[test]
+fn a_weight_and_a_target_of_io_are_told_where_one_is_set() {
+    let machine = v2();
+    machine.write("sys/dev/block/259:0/uevent", "MAJOR=259\nMINOR=0\nDEVNAME=nvme0n1\n");
+    let own = "sys/fs/cgroup/system.slice/train.service";
+    let cases = [
+        ("100", "100", "", "", None, None),
+        ("500", "100", "", "", Some(500.0), None),
+        ("500", "50", "259:0 target=75000\n", "", Some(50.0), Some(0.075)),
+        ("100", "100", "259:0 target=75000\n", "259:0 target=20000\n", None, Some(0.02)),
+    ];
+    for (weight, above, target, target_above, expected, seconds) in cases {
+        machine.write(&format!("{own}/io.weight"), &format!("default {weight}\n"));
+        machine.write("sys/fs/cgroup/system.slice/io.weight", &format!("default {above}\n"));
+        machine.write(&format!("{own}/io.latency"), target);
+        machine.write("sys/fs/cgroup/system.slice/io.latency", target_above);
+        let samples = machine.collect("cgroup").ok().samples();
+        let owner = "owner=\"train.service\"";
+        let value = |series: String| samples.get(&series).copied();
+        assert_eq!(value(format!("goodput_cgroup_io_weight{{{owner}}}")), expected, "{weight} below {above}");
+        let of_disk = format!("goodput_cgroup_io_latency_target_seconds{{{owner},device=\"nvme0n1\"}}");
+        assert_eq!(value(of_disk), seconds, "{target:?} below {target_above:?}");
+    }
+}
+
 /// blk-throttle of v1 keeps groups flat: those above limit themselves alone.
 #[test]
 fn limits_on_io_of_v1_are_those_of_the_cgroup_itself() {

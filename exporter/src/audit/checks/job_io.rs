@@ -1,6 +1,7 @@
 //! Limits on the block I/O of jobs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::*;
 use crate::collect::cgroup::io_limits::{self, Group};
@@ -10,16 +11,22 @@ use crate::parse::io_limits::{Kind, Limit};
 pub(super) static LIMITS: Check = Check {
     id: "job_io_limits",
     title: "Limits on the I/O of the jobs on GPUs",
-    reads: "io.max of every v2 cgroup with GPU processes and of those above it, blkio.throttle.*_device of those of v1, \
-            /sys/dev/block/*/uevent",
-    families: &[&catalog::host::CGROUP_IO_LIMIT_BYTES, &catalog::host::CGROUP_IO_LIMIT_OPERATIONS],
+    reads: "io.max, io.weight and io.latency of every v2 cgroup with GPU processes and of those above it, \
+            blkio.throttle.*_device of those of v1, /sys/dev/block/*/uevent",
+    families: &[
+        &catalog::host::CGROUP_IO_LIMIT_BYTES,
+        &catalog::host::CGROUP_IO_LIMIT_OPERATIONS,
+        &catalog::host::CGROUP_IO_WEIGHT,
+        &catalog::host::CGROUP_IO_LATENCY_TARGET,
+    ],
     expected: Expected::always("none"),
     why: "At such a limit the kernel holds back reads of the data set and writes of the checkpoint, however fast the disk \
-          is. Disk metrics then show an idle disk, and the GPU waits.",
+          is. Disk metrics then show an idle disk, and the GPU waits. With a weight below 100, or a target for latency \
+          above another cgroup's, it holds them back while others use the disk.",
     fixes: &[
         Fix {
             command: "systemctl set-property --runtime UNIT IOReadBandwidthMax= IOWriteBandwidthMax= IOReadIOPSMax= \
-                      IOWriteIOPSMax=",
+                      IOWriteIOPSMax= IOWeight= IODeviceLatencyTargetSec=",
             lasting: Some("the same without --runtime"),
             risk: "the job may take the disk from its neighbours: the one who set the limit knows why",
             ..Fix::USUAL
@@ -33,7 +40,7 @@ pub(super) static LIMITS: Check = Check {
         },
     ],
     sources: &[
-        kernel("Control Group v2: io.max", CGROUP_V2),
+        kernel("Control Group v2: io.max, io.weight, io.latency", CGROUP_V2),
         kernel(
             "Block IO Controller: throttling; limits of a v1 cgroup do not hold for those below it",
             "https://docs.kernel.org/admin-guide/cgroup-v1/blkio-controller.html",
@@ -49,8 +56,11 @@ fn limited(context: &Context) -> Result<BTreeMap<String, Vec<String>>, Unread> {
     for owner in jobs::owners(context)? {
         for group in io_limits::groups(&context.roots, owner) {
             let Some(limits) = group.limits() else { continue };
-            let spell = |(file, limit): (&'static str, Limit)| spell(context, &group, file, &limit);
-            found.insert(group.path.clone(), limits.into_iter().map(spell).collect());
+            let limits = limits.into_iter().map(|(file, limit)| spell(context, &group, file, &limit));
+            let weight = group.weight().filter(|weight| *weight < io_limits::DEFAULT_WEIGHT);
+            let weight = weight.map(|weight| format!("weight {weight} by io.weight of {}", group.path));
+            let targets = group.targets().into_iter().map(|(device, target)| aim(context, &group, &device, target));
+            found.insert(group.path.clone(), limits.chain(weight).chain(targets).collect());
         }
     }
     Ok(found)
@@ -65,6 +75,10 @@ fn spell(context: &Context, group: &Group, file: &str, Limit { device, kind, mos
         Kind::Writes => count(usize::try_from(*most).unwrap_or(usize::MAX), "write") + "/s",
     };
     format!("{device} {most} by {file} of {}", group.path)
+}
+
+fn aim(context: &Context, group: &Group, device: &str, target: Duration) -> String {
+    format!("{} target {target:?} by io.latency of {}", io_limits::name(&context.roots, device), group.path)
 }
 
 fn judge(groups: &BTreeMap<String, Vec<String>>) -> Result<Verdict, Unread> {

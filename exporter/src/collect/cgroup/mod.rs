@@ -18,13 +18,13 @@ use crate::source::nodes::{Nodes, Ranges};
 use crate::source::{cgroupfs, process};
 use goodput_catalog::host::*;
 
-/// Most owners that are read. One costs about 15 small files and 40 series.
+/// Most owners that are read. One costs about 18 small files and 40 series.
 pub(crate) const MAX_OWNERS: usize = 64;
 
 /// The row of this collector.
 pub(crate) const ENTRY: Entry = Entry::new::<Cgroup>(
     "cgroup",
-    "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 16 files per owner and 1 per cgroup above, at most 64 owners.",
+    "CPU, memory, I/O and pressure of the cgroups that hold GPU processes, and of those of --collector.cgroup.include; about 18 files per owner and 3 per cgroup above, at most 64 owners.",
     2,
 );
 
