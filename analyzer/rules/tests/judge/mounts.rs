@@ -188,6 +188,23 @@ fn the_disk_is_named_that_became_slow() {
 }
 
 #[test]
+fn a_mount_without_another_is_compared_with_itself() {
+    let quick = disk("sdb", 0.0001, 0.0001);
+    for (odd, usual, expected) in [
+        (0.05, 0.002, "dataloader_storage slow_mount /data"),
+        (0.05, 0.05, "dataloader_storage"),
+        (0.05, 0.03, "dataloader_storage"),
+    ] {
+        let mount = ("/data", "nas:/data", odd, usual, 1e6);
+        for disk in [&[][..], &quick[..]] {
+            let disk_is_told = disk.len();
+            let found = most(ours(&mount).into_iter().chain(disk.iter().cloned()));
+            assert_eq!(found, expected, "{odd} s, usually {usual} s, {disk_is_told} series of a disk");
+        }
+    }
+}
+
+#[test]
 fn a_mount_is_told_whose_server_did_not_answer() {
     let home = ("/home", "nas:/home", 0.002, 0.002, 1e6);
     let data = ("/data", "nas:/data", 0.05, 0.002, 1e6);
@@ -204,6 +221,11 @@ fn a_mount_is_told_whose_server_did_not_answer() {
         of(again, &at, 0.05, &[home, data], ours),
         "dataloader_storage slow_mount /data",
         "reads are late there"
+    );
+    assert_eq!(
+        of(again, &[("mount", "/data"), at[1]], 0.05, &[home, data], ours),
+        "dataloader_storage not_answering /data",
+        "what is only late is not sent again"
     );
     assert_eq!(of(of_node, &[], 0.05, &[home], theirs), "dataloader_storage not_answering /home");
     assert_eq!(of(of_node, &[], 0.05, &[home, other], theirs), "dataloader_storage", "it may be either");

@@ -2,8 +2,8 @@
 //! that is limited.
 //!
 //! The rules of `dataloader_storage`, `checkpoint` and `io_limited` have booked the time. Here it gets its cause; no
-//! time moves from class to class. A storage is never named for being used: reads of it have to take longer than they do at
-//! best, or be small, or of a mount no other storage is read at all.
+//! time moves from class to class. A storage is never named for being used, not even where it is the only one: reads of it have
+//! to take longer than they do at best, or be small.
 
 mod best;
 mod mounts;
@@ -22,8 +22,6 @@ pub(super) use unanswered::unanswered;
 
 /// Reads of a storage in a cell that are too few to tell how long they take.
 const FEW_READS: f64 = 10.0;
-/// Share of all time of reads from which there is only one storage that they can have waited for.
-const NEARLY_ALL: f64 = 0.9;
 
 /// A mount or disk that the node reads, in a cell.
 struct Reads<'a> {
@@ -72,14 +70,20 @@ fn cause(part: &mut Part, cell: &Cell<'_>, best: &AllBest<'_>, t: &Thresholds) {
 }
 
 /// What input was late from: the mount whose lookups take longer than all reads, else the storage whose reads are late, else
-/// the mount whose server did not answer, else the storage whose reads are small.
+/// the mount whose server did not answer, else the storage whose reads are small. Requests that are only late are not sent again:
+/// where those of the mount were, its server did not answer.
 fn late<'a>(cell: &Cell<'a>, best: &AllBest<'_>, t: &Thresholds) -> Option<Named<'a>> {
     let reads = all_reads(cell);
     let in_flight: f64 = reads.iter().map(|reads| reads.in_flight).sum();
     let lookups = looked_up(cell, t).filter(|(_, looking)| *looking > in_flight);
     let lookups = lookups.map(|(mount, _)| (CauseKind::Metadata, mount, Vec::new()));
-    let slow = || slow(&reads, in_flight, cell, best, t);
-    lookups.or_else(slow).or_else(|| silent(cell, t)).or_else(|| small(&reads, in_flight, t))
+    let late = lookups.or_else(|| slow(&reads, in_flight, cell, best, t));
+    let is_it = |mount: &str| {
+        let at = |name| mounts::point_of(cell.node, name);
+        late.as_ref().is_none_or(|(_, late, _)| at(late) == at(mount))
+    };
+    let silent = silent(cell, t).filter(|(_, mount, _)| is_it(mount));
+    silent.or(late).or_else(|| small(&reads, in_flight, t))
 }
 
 /// The mount whose server did not answer for a good part of the cell.
@@ -129,7 +133,6 @@ fn all_reads<'a>(cell: &Cell<'a>) -> Vec<Reads<'a>> {
 
 /// The storage whose reads take so much longer than at best that this is a good part of all time of reads.
 fn slow<'a>(reads: &[Reads<'a>], all: f64, cell: &Cell<'a>, best: &AllBest<'_>, t: &Thresholds) -> Option<Named<'a>> {
-    let knows_disks = reads.iter().any(|reads| reads.kind == CauseKind::SlowDisk);
     let late = reads.iter().filter(|reads| reads.in_flight >= t.io_waiting_ratio).filter_map(|reads| {
         let rate = reads.rate?;
         let is_mount = reads.kind == CauseKind::SlowMount;
@@ -137,9 +140,7 @@ fn slow<'a>(reads: &[Reads<'a>], all: f64, cell: &Cell<'a>, best: &AllBest<'_>, 
         let least = if is_mount { best.of_mount(cell.node, reads.name) } else { of_disk(cell.node, reads.name, rate) }?;
         let limit = (t.slow_mount_ratio * least).max(floor);
         let (each, excess) = (reads.in_flight / rate, (reads.in_flight - rate * least) / all);
-        let is_only_one = is_mount && knows_disks && reads.in_flight >= NEARLY_ALL * all;
-        let is_slow = each >= limit && excess >= t.mount_excess_ratio;
-        (is_slow || is_only_one && each >= floor).then_some((reads, each, limit, excess))
+        (each >= limit && excess >= t.mount_excess_ratio).then_some((reads, each, limit, excess))
     });
     let (reads, each, limit, excess) = late.max_by(|a, b| a.3.total_cmp(&b.3))?;
     let mut facts = vec![
@@ -151,11 +152,13 @@ fn slow<'a>(reads: &[Reads<'a>], all: f64, cell: &Cell<'a>, best: &AllBest<'_>, 
     Some((reads.kind, reads.name, facts))
 }
 
-/// The storage that most reads wait for, where a read has few bytes: each waits for a seek or a round trip of its own.
+/// The storage that most reads wait for, where a read has few bytes: each waits for a seek or a round trip of its own. It is no
+/// mount where the reads of disks are not told, which may be what the job waits for.
 fn small<'a>(reads: &[Reads<'a>], all: f64, t: &Thresholds) -> Option<Named<'a>> {
     let most = reads.iter().max_by(|a, b| a.in_flight.total_cmp(&b.in_flight))?;
     let size = most.size.filter(|size| most.rate.is_some() && *size < t.small_read_bytes)?;
-    let is_it = most.in_flight >= t.io_waiting_ratio && 2.0 * most.in_flight > all;
+    let knows_disks = reads.iter().any(|reads| reads.kind == CauseKind::SlowDisk);
+    let is_it = knows_disks && most.in_flight >= t.io_waiting_ratio && 2.0 * most.in_flight > all;
     let fact = Fact { signal: "bytes of a read", unit: "bytes", value: size, threshold: t.small_read_bytes };
     is_it.then(|| (CauseKind::SmallReads, most.name, vec![fact]))
 }
