@@ -360,6 +360,29 @@ fn every_rule_has_its_scenarios_and_its_page() {
     }
 }
 
+/// Classes whose cause names a mount or a disk.
+const OF_STORAGE: [&str; 3] = ["dataloader_storage", "checkpoint", "io_limited"];
+
+/// Minutes in which the schedule says which storage it was, or that none is to be named: nine of ten have to say the same (own
+/// choice). Unlike the first minute, the last is asked too, in which scrapes fall on both sides of the border.
+#[test]
+fn the_storage_is_named_right() {
+    let (mut asked, mut right) = (0.0, 0.0);
+    for told in ALL.iter() {
+        let mut first = 0;
+        for phase in &told.scenario.phases {
+            let later = first + 1..first + phase.minutes;
+            first += phase.minutes;
+            if phase.cause.is_some() && OF_STORAGE.contains(&phase.expect.as_str()) {
+                let named = told.minutes[later].iter().map(|minute| minute.which.iter().eq(phase.which.iter()));
+                asked += (phase.minutes - 1) as f64;
+                right += named.filter(|is_right| *is_right).count() as f64;
+            }
+        }
+    }
+    assert!(asked > 0.0 && right >= 0.9 * asked, "{right} of {asked} minutes");
+}
+
 /// What a class's rules say of one of its own scenarios.
 #[derive(Clone, Debug, PartialEq)]
 struct Verdict {

@@ -8,6 +8,7 @@ use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use serde::Deserialize;
 
 mod dcgm;
+mod mounts;
 pub mod others;
 mod ours;
 pub mod servers;

@@ -317,7 +317,8 @@ impl Machine {
     /// Counts what tasks wait for at mounts. Returns how many of them the kernel counts as waiting for I/O.
     fn wait_for_mounts(&mut self, phase: &Phase, reading: usize) -> usize {
         let Some(storage) = &phase.storage else { return reading };
-        self.counters.mounts.pass(storage, reading, TICK);
+        let is_silent = storage.is_silent(self.now());
+        self.counters.mounts.pass(storage, is_silent, reading, TICK);
         if storage.waits == Waits::Lookups { 0 } else { reading }
     }
 
@@ -342,12 +343,14 @@ impl Machine {
         let (mut running, mut waiting, mut throttled) = (0, 0, 0);
         let turn = (self.ticks / 3) as usize;
         let count = self.workers.len();
+        let is_silent = phase.storage.is_some_and(|storage| storage.is_silent(self.now()));
         for i in (0..count).map(|i| (i + turn) % count) {
             let Worker { gpu, does } = self.workers[i];
             if phase.loader == Loader::Inline && self.gpus[gpu].does != Work::Nothing {
                 continue;
             }
             self.workers[i].does = match does {
+                Task::Reads(_) if is_silent => does,
                 Task::Reads(left) if left > TICK => Task::Reads(left - TICK),
                 Task::Reads(_) if phase.refault > 0.0 => Task::Refaults(phase.refault),
                 Task::Refaults(left) if left > TICK => Task::Refaults(left - TICK),
@@ -378,9 +381,9 @@ impl Machine {
                 }
                 Task::HasBatch if self.gpus[gpu].queue < PREFETCH * phase.workers => {
                     self.gpus[gpu].queue += 1;
-                    let waits = phase.storage.as_ref().map_or(Waits::Disk, |storage| storage.waits);
-                    self.counters.mounts.batch(waits, phase.batch_bytes);
-                    self.counters.read += if waits == Waits::Disk { phase.batch_bytes } else { 0.0 };
+                    let storage = phase.storage.unwrap_or_default();
+                    self.counters.mounts.batch(&storage, phase.batch_bytes);
+                    self.counters.read += if storage.waits == Waits::Disk { phase.batch_bytes } else { 0.0 };
                     Task::Reads(phase.read * self.varied())
                 }
                 Task::HasBatch => does,

@@ -1,8 +1,7 @@
 //! The series of goodput-exporter.
 
 use goodput_catalog::{
-    Metric, cpu, driver, ethtool, gpu, health, host, irq, memory, mig, network, owner, process, storage, xid as xids,
-    xid_codes,
+    Metric, cpu, driver, ethtool, gpu, health, host, irq, memory, mig, network, owner, process, xid as xids, xid_codes,
 };
 
 use super::{MEMORY_LIMIT, PROCESS_MEMORY, Recorder, Samples, View, instance_id, push};
@@ -163,28 +162,6 @@ impl Recorder {
         }
     }
 
-    /// Network file systems of the node, and limits on its disk.
-    fn mounts(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
-        let (Some(phase), c) = (&view.phase.storage, &view.machine.counters) else { return };
-        let mounts = &c.mounts;
-        let asked =
-            [("/data", "read", mounts.data), ("/data", "other", mounts.lookups), ("/home", "read", mounts.home)];
-        for (mount, operation, asked) in asked {
-            let labels = [("mount", mount), ("operation", operation)];
-            push(samples, &storage::NFS_REQUESTS, target, &labels, asked.count.round());
-            push(samples, &storage::NFS_EXECUTION, target, &labels, asked.time);
-            push(samples, &storage::NFS_ROUND_TRIP, target, &labels, 0.9 * asked.time);
-        }
-        let saves = [("mount", "/ckpt"), ("export", "filer:/ckpt")];
-        push(samples, &storage::NFS_WRITTEN_BYTES, target, &saves, mounts.saved.round());
-        let asleep = [("owner", self.owner()), ("state", "uninterruptible")];
-        push(samples, &process::PROCESS_STATE, target, &asleep, mounts.asleep as f64);
-        if let Some(limit) = phase.limit {
-            let labels = [("owner", self.owner()), ("device", "nvme0n1"), ("direction", "read")];
-            push(samples, &host::CGROUP_IO_LIMIT_BYTES, target, &labels, limit);
-        }
-    }
-
     /// The machine's only GPU in MIG mode, and its instances.
     fn instances(&self, samples: &mut Samples, view: &View<'_>, target: [(&str, &str); 2]) {
         let (uuid, c) = (self.uuid(0), &view.machine.counters);
@@ -263,7 +240,7 @@ fn processes(samples: &mut Samples, owner: &str, phase: &Phase, machine: &Machin
     let written = machine.counters.written + mounts.saved;
     push(samples, &process::PROCESS_WORKERS, target, &[owner], workers as f64);
     push(samples, &process::PROCESS_WRITTEN, target, &[owner], written);
-    push(samples, &process::PROCESS_CALLS_READ, target, &[owner], machine.counters.read + mounts.read);
+    push(samples, &process::PROCESS_CALLS_READ, target, &[owner], machine.counters.read + mounts.read());
     let stalled = [owner, ("resource", "io")];
     push(samples, &host::CGROUP_PRESSURE_STALLED, target, &stalled, machine.counters.job_io_stalled);
 }
