@@ -57,7 +57,7 @@ impl Default for Network {
             rails: 2,
             carry: 2,
             speed: 25e9,
-            bytes: 6e9,
+            bytes: 1.2e9,
             sound: None,
             slow: 1.0,
             down: false,
@@ -122,6 +122,15 @@ pub struct Carried {
 
 /// Ports of a simulated node at most.
 pub const MOST_RAILS: usize = 8;
+
+impl Network {
+    /// Seconds that an exchange takes at least, where it goes over RDMA ports: ranks go on when the slowest port is done.
+    #[must_use]
+    pub fn least_exchange(&self) -> f64 {
+        let carry = self.carry.min(MOST_RAILS) - usize::from(self.down);
+        if self.tcp { 0.0 } else { self.bytes / carry as f64 / (self.speed * self.slow) }
+    }
+}
 
 impl Carried {
     /// One exchange more.

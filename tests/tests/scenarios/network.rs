@@ -73,3 +73,14 @@ fn what_the_network_took_is_told() {
     assert!(all.right_cause >= RIGHT * all.told, "causes: {all:?}");
     assert!(all.right_port >= RIGHT * all.told, "ports: {all:?}");
 }
+
+#[test]
+fn ports_carry_no_more_than_they_can() {
+    for told in ALL.iter() {
+        for phase in told.scenario.phases.iter().filter(|phase| phase.sync) {
+            let Some(network) = &phase.network else { continue };
+            let least = network.least_exchange();
+            assert!(phase.exchange >= least, "{}: {} s, which take {least} s", told.file, phase.exchange);
+        }
+    }
+}
