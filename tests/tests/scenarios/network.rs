@@ -80,7 +80,7 @@ fn ports_carry_no_more_than_they_can() {
         for phase in told.scenario.phases.iter().filter(|phase| phase.sync) {
             let Some(network) = &phase.network else { continue };
             let least = network.least_exchange();
-            assert!(phase.exchange >= least, "{}: {} s, which take {least} s", told.file, phase.exchange);
+            assert!(phase.exchange >= least, "{:?}: {} s, which take {least} s", told.file, phase.exchange);
         }
     }
 }
