@@ -20,7 +20,7 @@ use goodput_web::masked;
 
 use crate::attribute::Settings as OwnerSettings;
 use crate::collect::{Entry, owner};
-use crate::context::Dcgm;
+use crate::context::{Dcgm, Nccl};
 use crate::source::files::Roots;
 use crate::source::nvml::Search;
 use crate::source::{hostname, pod_resources};
@@ -181,6 +181,12 @@ impl Config {
             xid_window: self.xid_window,
             clock_events_window: self.clock_events_window,
         }
+    }
+
+    /// What is read of NCCL's Inspector.
+    #[must_use]
+    pub fn nccl(&self) -> Nccl {
+        Nccl { folders: self.inspector_folders.clone(), has_names: self.comm_names }
     }
 
     /// Value of the host label: as configured, else the host's name, else empty.

@@ -24,6 +24,17 @@ pub struct Context {
     pub hostname: Arc<str>,
     /// Which of dcgm-exporter's series are written, and how.
     pub dcgm: Arc<Dcgm>,
+    /// What is read of NCCL's Inspector.
+    pub nccl: Arc<Nccl>,
+}
+
+/// What is read of NCCL's Inspector.
+#[derive(Clone, Debug, Default)]
+pub struct Nccl {
+    /// Absolute paths of folders with its files; `*` stands for any characters of one folder's name. None is off.
+    pub folders: Vec<String>,
+    /// Are the names that programs give communicators shown?
+    pub has_names: bool,
 }
 
 /// What dcgm-exporter can be told about its series.

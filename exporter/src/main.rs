@@ -98,8 +98,15 @@ fn audit(
     }
     let roots = Arc::new(config.roots());
     let owners = Arc::new(attribute::resolve(&roots, &gpus));
-    let context =
-        Context { roots, common: Arc::default(), gpus, owners, hostname: config.host().into(), dcgm: Arc::default() };
+    let context = Context {
+        roots,
+        common: Arc::default(),
+        gpus,
+        owners,
+        hostname: config.host().into(),
+        dcgm: Arc::default(),
+        nccl: Arc::default(),
+    };
     let wanted = |check: &Check| ids.is_empty() || ids.iter().any(|id| id == check.id);
     let audit = Audit::run(&context, profile, CHECKS.iter().copied().filter(|check| wanted(check)));
     let text = match format {

@@ -23,6 +23,7 @@ pub static REGISTRY: &[Entry] = &[
     memory::ENTRY,
     driver::ENTRY,
     ethtool::ENTRY,
+    nccl::ENTRY,
     kubelet::ENTRY,
     placement::ENTRY,
     lustre::ENTRY,

@@ -23,7 +23,7 @@ use crate::collect::gpu::labels;
 use crate::collect::relay::{self, Relay};
 use crate::collect::{Collector, Entry};
 use crate::config::{Config, CountersFile};
-use crate::context::{Context, Dcgm};
+use crate::context::{Context, Dcgm, Nccl};
 use crate::parse::relay_url::RelayUrl;
 use crate::source::files::Roots;
 use crate::source::left_out::{self, LeftOut};
@@ -75,6 +75,8 @@ pub struct Setup {
     pub style: Style,
     /// Which of dcgm-exporter's families are written, where no counters file says so.
     pub dcgm: Arc<Dcgm>,
+    /// What is read of NCCL's Inspector.
+    pub nccl: Arc<Nccl>,
     /// The DCGM fields to serve.
     pub counters: Option<Arc<CountersFile>>,
     /// A dcgm-exporter whose further families are served too.
@@ -98,6 +100,7 @@ impl Setup {
             hostname: config.host().into(),
             style: config.style(),
             dcgm: Arc::new(config.dcgm()),
+            nccl: Arc::new(config.nccl()),
             counters: config.counters.clone(),
             relay: config.relay_url.clone(),
             reuse: REUSE,
@@ -276,6 +279,7 @@ impl Sources {
             owners: Arc::new(owners),
             hostname: self.setup.hostname.clone(),
             dcgm: self.dcgm(),
+            nccl: self.setup.nccl.clone(),
         };
         for (name, answer) in self.names.iter().zip(self.collectors.ask((context, style), deadline)) {
             cut |= is_cut(&answer);

@@ -45,6 +45,7 @@ fn a_panic_is_reported_with_its_place() {
         hostname: "node".into(),
         style: Style::default(),
         dcgm: Arc::default(),
+        nccl: Arc::default(),
         counters: None,
         relay: None,
         reuse: Duration::ZERO,

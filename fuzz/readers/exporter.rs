@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use goodput_exporter::parse::device_id::DeviceId;
+use goodput_exporter::parse::inspector;
 use goodput_exporter::parse::owner::Identity;
 use goodput_exporter::parse::{
     ByLine, Outcome, bus_id, cgroup, choice, container_log, counters, cpu, cpus, dcb, devices, diskstats, environ,
@@ -51,6 +52,7 @@ pub(crate) fn process_files(bytes: &[u8]) {
         read(process::run_delay(text)),
         read(process::pids(text)),
     );
+    _ = read(status::innermost_pid(text));
     _ = (read(status::cpus_allowed(text)), read(status::mems_allowed(text)), read(status::swapped(text)));
     _ = (
         read(status::context_switches(text)),
@@ -87,7 +89,7 @@ pub(crate) fn mount_files(bytes: &[u8]) {
     _ = (mounts::tmpfs_size(text), lustre::names(text));
 }
 
-/// `/sys`, the driver's files, settings of daemons, and what programs say of NICs.
+/// `/sys`, the driver's files, settings of daemons, and what programs say of NICs and NCCL's Inspector of collectives.
 pub(crate) fn device_files(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     let ranges = read(cpus::ranges(text)).unwrap_or_default();
@@ -98,6 +100,9 @@ pub(crate) fn device_files(bytes: &[u8]) {
     _ = (read(nvidia::parameters(text, |_, _| {})), read(nvidia::information(text)), read(irqbalance::settings(text)));
     _ = (bus_id::Address::parse(text), bus_id::sysfs_name(text));
     _ = (read(ethtool::statistics(text)), read(dcb::pfc(text)), read(dcb::dscp_priorities(text)));
+    let mut records = inspector::json::Records::default();
+    bytes.split(|byte| *byte == b'\n').for_each(|line| _ = records.line(line));
+    _ = read(inspector::text::means(bytes));
     _ = (read(dcb::traffic_class(text)), pci_config::AccessControl::of(bytes).redirects());
 }
 

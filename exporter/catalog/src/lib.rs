@@ -18,6 +18,7 @@ pub mod kubelet;
 pub mod lustre;
 pub mod memory;
 pub mod mig;
+pub mod nccl;
 pub mod network;
 pub mod overlay;
 pub mod own;
@@ -233,6 +234,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         driver::ROWS,
         ethtool::ROWS,
         kubelet::ROWS,
+        nccl::ROWS,
         reclaim::ROWS,
     ]
     .into_iter()

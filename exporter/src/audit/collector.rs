@@ -102,6 +102,7 @@ mod tests {
             owners: Arc::default(),
             hostname: "node-1".into(),
             dcgm: Arc::default(),
+            nccl: Arc::default(),
         }
     }
 

@@ -180,6 +180,7 @@ mod tests {
             owners: Arc::default(),
             hostname: "node-1".into(),
             dcgm: Arc::default(),
+            nccl: Arc::default(),
         };
         let asked = Some(context.gpus.at);
         let mut collector = Ethtool { reader: Some(Reader::ended()), asked, ..Ethtool::default() };

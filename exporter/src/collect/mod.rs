@@ -11,6 +11,7 @@ pub mod kubelet;
 pub mod lustre;
 pub mod memory;
 mod monotone;
+pub mod nccl;
 pub mod network;
 pub mod node;
 pub mod numa;

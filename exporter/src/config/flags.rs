@@ -12,14 +12,14 @@ use super::counters::CountersFile;
 use super::dcgm_exporter;
 use super::values::{
     AuditFormat, CatalogFormat, HostnameLabel, LogFormat, LogLevel, PodResourcesSocket, TextFormat, cgroup_pattern,
-    count, directory, duration, milliseconds, names, switch, telemetry_path,
+    count, directory, duration, folder_pattern, milliseconds, names, switch, telemetry_path,
 };
 use goodput_exposition::Devices;
 use goodput_web::Address;
 
 use crate::audit::Profile;
 use crate::audit::checks::CHECKS;
-use crate::collect::Entry;
+use crate::collect::{Entry, nccl};
 use crate::parse::relay_url::RelayUrl;
 use goodput_catalog::dcgm::Names;
 
@@ -216,6 +216,18 @@ pub struct Config {
     #[arg(help_heading = "Collectors", global = true)]
     pub cgroup_patterns: Vec<String>,
 
+    /// Read files of NCCL's Inspector below this folder, such as /run/nccl/*; `*` stands for any characters of one folder's
+    /// name. Nothing is changed there. Switches the collector nccl on. Repeatable
+    #[arg(long = "nccl.inspector-dir", value_name = "PATTERN", value_delimiter = ',', value_parser = folder_pattern)]
+    #[arg(help_heading = "Collectors", global = true)]
+    pub inspector_folders: Vec<String>,
+
+    /// Show the names that programs give NCCL's communicators, as label name of goodput_nccl_communicator_info
+    #[arg(long = "nccl.comm-names", help_heading = "Collectors", global = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(value_parser = switch, hide_default_value = true, value_name = "BOOL")]
+    pub comm_names: bool,
+
     /// Settings in YAML, one `flag-name: value` per line
     #[arg(long = "config.file", value_name = "FILE", global = true)]
     pub config_file: Option<PathBuf>,
@@ -340,7 +352,8 @@ pub(super) fn config(matches: &ArgMatches, registry: &'static [Entry]) -> Result
         .iter()
         .filter(|entry| {
             let asked = matches.get_one::<bool>(&collector_flag(entry.name)).copied();
-            asked.unwrap_or(entry.default && !config.disable_defaults)
+            let is_named = entry.name == nccl::NAME && !config.inspector_folders.is_empty();
+            asked.unwrap_or(is_named || entry.default && !config.disable_defaults)
         })
         .collect();
     if config.debug {

@@ -21,7 +21,8 @@ const fn entry(name: &'static str, default: bool) -> Entry {
     Entry { name, about: "Nothing.", default, deadline: Duration::from_secs(1), new: || Box::new(Nothing) }
 }
 
-static REGISTRY: &[Entry] = &[entry("numa", true), entry("irq", true), entry("links", false)];
+static REGISTRY: &[Entry] =
+    &[entry("numa", true), entry("irq", true), entry("links", false), entry(crate::collect::nccl::NAME, false)];
 
 fn read(args: &[&str], variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let args = std::iter::once("goodput-exporter").chain(args.iter().copied()).map(OsString::from);
@@ -69,6 +70,23 @@ fn works_without_any_setting() {
     assert_eq!(names(&config), ["numa", "irq"]);
     assert_eq!(config.roots().cgroup, PathBuf::from("/sys/fs/cgroup"));
     assert_eq!(config.host(), std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim());
+}
+
+#[test]
+fn a_folder_of_nccls_inspector_switches_its_collector_on() {
+    for (args, expected) in [
+        (&["--nccl.inspector-dir=/run/nccl/*"][..], &["numa", "irq", "nccl"][..]),
+        (&["--nccl.inspector-dir=/run/nccl/*", "--collector.disable-defaults"], &["nccl"]),
+        (&["--nccl.inspector-dir=/run/nccl/*", "--no-collector.nccl"], &["numa", "irq"]),
+        (&["--nccl.comm-names"], &["numa", "irq"]),
+    ] {
+        assert_eq!(names(&good(args, &[])), expected, "{args:?}");
+    }
+    let config = good(&["--nccl.inspector-dir=/a,/b/*", "--nccl.comm-names"], &[]);
+    assert_eq!((config.nccl().folders, config.nccl().has_names), (vec!["/a".to_owned(), "/b/*".to_owned()], true));
+    for folder in ["nccl", "/run/../etc", "/run//nccl", "/"] {
+        assert!(read(&[&format!("--nccl.inspector-dir={folder}")], &[]).is_err(), "{folder}");
+    }
 }
 
 #[test]

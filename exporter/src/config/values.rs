@@ -151,9 +151,18 @@ pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
 }
 
 pub(super) fn cgroup_pattern(text: &str) -> Result<String, String> {
+    pattern(text, "/system.slice/kubelet.service")
+}
+
+pub(super) fn folder_pattern(text: &str) -> Result<String, String> {
+    pattern(text, "/run/nccl/*")
+}
+
+/// An absolute path that leads down alone.
+fn pattern(text: &str, example: &str) -> Result<String, String> {
     let below =
         text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|folder| !["", ".", ".."].contains(&folder)));
-    below.then(|| text.to_owned()).ok_or_else(|| "expected a path such as /system.slice/kubelet.service".to_owned())
+    below.then(|| text.to_owned()).ok_or_else(|| format!("expected a path such as {example}"))
 }
 
 pub(super) fn telemetry_path(text: &str) -> Result<String, String> {

@@ -27,6 +27,14 @@ pub fn swapped(text: &str) -> Result<Option<u64>, ParseError> {
     bytes.map(Some).ok_or_else(|| ParseError::new(number, "a size in kB", line))
 }
 
+/// The process's id in the innermost of its pid namespaces, which is what it sees itself. `None` when the kernel does not say.
+pub fn innermost_pid(text: &str) -> Result<Option<u32>, ParseError> {
+    let mut fields = lines(text).filter_map(|(number, line)| Some((number, line, line.strip_prefix("NSpid:")?)));
+    let Some((number, line, pids)) = fields.next() else { return Ok(None) };
+    let pid = pids.split_whitespace().next_back().and_then(|pid| pid.parse().ok());
+    pid.map(Some).ok_or_else(|| ParseError::new(number, "process ids", line))
+}
+
 /// Times that the process's first thread left its CPU because it had to wait, and because another was to run. `None`
 /// when the kernel does not say.
 pub fn context_switches(text: &str) -> Parsed<[Option<u64>; 2]> {
@@ -64,6 +72,14 @@ mod tests {
     }
 
     #[test]
+    fn process_ids_of_namespaces() {
+        assert_eq!(innermost_pid("Name:\tpython\nNSpid:\t4711\t12\t1\n"), Ok(Some(1)));
+        assert_eq!(innermost_pid("NSpid:\t4711\n"), Ok(Some(4711)));
+        assert_eq!(innermost_pid("Name:\tpython\n"), Ok(None));
+        assert_eq!(innermost_pid("Name:\tpython\nNSpid:\t4711 x\n").unwrap_err().line, 2);
+    }
+
+    #[test]
     fn switches_of_both_kinds() {
         let text = "Name:\tpython\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
         assert_eq!(context_switches(text).value, [Some(150), Some(545)]);
@@ -74,8 +90,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:|(non)?voluntary_ctxt_switches:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
+        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:|NSpid:|(non)?voluntary_ctxt_switches:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
             let _ = (cpus_allowed(&text), mems_allowed(&text), swapped(&text), context_switches(&text));
+            let _ = innermost_pid(&text);
         }
     }
 }

@@ -82,6 +82,7 @@ fn setup(collectors: Vec<&'static Entry>, reuse: Duration) -> Setup {
         hostname: "node".into(),
         style: Style { host_label: Some("Hostname"), ..Style::default() },
         dcgm: Arc::default(),
+        nccl: Arc::default(),
         counters: None,
         relay: None,
         reuse,

@@ -58,6 +58,7 @@ fn scraper(config: &Config, collectors: Vec<&'static Entry>, gpus: &Gpus) -> Scr
         hostname: "node".into(),
         style: config.style(),
         dcgm: Arc::default(),
+        nccl: Arc::default(),
         counters: config.counters.clone(),
         relay: config.relay_url.clone(),
         reuse: Duration::ZERO,

@@ -9,6 +9,7 @@ pub mod environ;
 pub mod ethtool;
 pub mod files;
 pub mod hostname;
+pub mod inspector;
 pub mod job_map;
 pub mod kmsg;
 pub mod left_out;

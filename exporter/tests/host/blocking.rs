@@ -27,6 +27,7 @@ fn scraper(machine: &Machine) -> Scraper {
         hostname: "node".into(),
         style: Style::default(),
         dcgm: Arc::default(),
+        nccl: Arc::default(),
         counters: None,
         relay: None,
         reuse: Duration::ZERO,

@@ -30,6 +30,7 @@ fn the_machine_that_runs_the_tests() {
         owners: Arc::new(owners),
         hostname: "here".into(),
         dcgm: Arc::default(),
+        nccl: Arc::default(),
     };
     // What is off by default starts programs, which may not be installed.
     for entry in of_kernel().filter(|entry| entry.default) {

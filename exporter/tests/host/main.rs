@@ -20,6 +20,7 @@ mod live;
 mod lustre;
 mod manifest;
 mod memory;
+mod nccl;
 mod nearest;
 mod network;
 mod node;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use goodput_exporter::attribute::{Owners, resolve};
 use goodput_exporter::collect::{CollectError, Collector, Done};
-use goodput_exporter::context::Context;
+use goodput_exporter::context::{Context, Nccl};
 use goodput_exporter::registry::REGISTRY;
 use goodput_exporter::source::files::Roots;
 use goodput_exporter::source::left_out::{self, LeftOut};
@@ -202,6 +202,7 @@ impl Machine {
             owners: Arc::new(self.owners()),
             hostname: "node-1".into(),
             dcgm: Arc::default(),
+            nccl: Arc::new(Nccl { folders: vec![format!("{}/*", self.path("run/nccl").display())], has_names: true }),
         }
     }
 

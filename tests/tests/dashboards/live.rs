@@ -45,6 +45,12 @@ const EMPTY: &[(&str, &str)] = &[
     ("goodput-fleet: \"Nodes with a sick collector\"", "every collector is well"),
     ("goodput-job: \"Memory full in\"", "no memory grows"),
     ("goodput-network: \"Pauses by priority\"", "the collector is off"),
+    ("goodput-network: \"Time in collectives\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"Bus bandwidth of collectives\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"Of it, waiting for ranks of the node\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"Ranks that come last\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"Collectives behind the first rank\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"Records that are missing\"", "no file of NCCL's Inspector is read"),
     ("goodput-node: \"Soonest full\"", "no memory grows, and no file system fills"),
     ("goodput-week: \"Nodes by time that nobody held\"", "every GPU is held"),
 ];

@@ -88,6 +88,7 @@ fn program() {
             owners: Arc::new(Owners::default()),
             hostname: "node-1".into(),
             dcgm: dcgm.clone(),
+            nccl: Arc::default(),
         };
         let mut families = Families::default();
         let done = collector.collect(&context, &mut families).unwrap();

@@ -96,6 +96,7 @@ fn scrape_styled(
         owners: Arc::new(Owners::default()),
         hostname: "gpu-node-1".into(),
         dcgm: Arc::new(dcgm),
+        nccl: Arc::default(),
     };
     let mut families = Families::styled(style);
     let done = GpuCollector::default().collect(&context, &mut families).unwrap();

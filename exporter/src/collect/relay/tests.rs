@@ -114,6 +114,7 @@ fn scraper(url: RelayUrl) -> Scraper {
         hostname: "node-1".into(),
         style: hosted(Some("hostname")),
         dcgm: Arc::default(),
+        nccl: Arc::default(),
         counters: None,
         relay: Some(url),
         reuse: Duration::ZERO,
