@@ -35,6 +35,14 @@ pub fn innermost_pid(text: &str) -> Result<Option<u32>, ParseError> {
     pid.map(Some).ok_or_else(|| ParseError::new(number, "process ids", line))
 }
 
+/// The process's effective user, the second of the four that the kernel tells. `None` when it does not say.
+pub fn effective_user(text: &str) -> Result<Option<u32>, ParseError> {
+    let mut fields = lines(text).filter_map(|(number, line)| Some((number, line, line.strip_prefix("Uid:")?)));
+    let Some((number, line, users)) = fields.next() else { return Ok(None) };
+    let user = users.split_whitespace().nth(1).and_then(|user| user.parse().ok());
+    user.map(Some).ok_or_else(|| ParseError::new(number, "four user ids", line))
+}
+
 /// Times that the process's first thread left its CPU because it had to wait, and because another was to run. `None`
 /// when the kernel does not say.
 pub fn context_switches(text: &str) -> Parsed<[Option<u64>; 2]> {
@@ -80,6 +88,13 @@ mod tests {
     }
 
     #[test]
+    fn effective_users() {
+        assert_eq!(effective_user("Name:\tpython\nUid:\t1000\t1001\t1000\t1000\n"), Ok(Some(1001)));
+        assert_eq!(effective_user("Name:\tpython\n"), Ok(None));
+        assert_eq!(effective_user("Name:\tpython\nUid:\t1000\n").unwrap_err().line, 2);
+    }
+
+    #[test]
     fn switches_of_both_kinds() {
         let text = "Name:\tpython\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
         assert_eq!(context_switches(text).value, [Some(150), Some(545)]);
@@ -90,9 +105,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:|NSpid:|(non)?voluntary_ctxt_switches:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
+        fn never_panics(text in "(Cpus_allowed_list:|VmSwap:|NSpid:|Uid:|(non)?voluntary_ctxt_switches:| kB|[0-9]{1,11}|-|,|\n|\\PC)*") {
             let _ = (cpus_allowed(&text), mems_allowed(&text), swapped(&text), context_switches(&text));
-            let _ = innermost_pid(&text);
+            let _ = (innermost_pid(&text), effective_user(&text));
         }
     }
 }

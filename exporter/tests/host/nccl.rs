@@ -233,6 +233,27 @@ fn a_line_of_ten_gigabytes_is_passed_over() {
 }
 
 #[test]
+fn short_lines_are_bounded_as_long_ones_are() {
+    let mut node = Node::new();
+    node.process(100, 7, "a");
+    node.log(100, "a/node-pid7.log", &(record(7, 1) + &"x\n".repeat(2_000_000)));
+    let scrape = node.later(0, |scrape| files(scrape, "read") == 1.0);
+    let rejected = lost(&scrape, "a", "rejected");
+    assert!((1.0..500_000.0).contains(&rejected), "{rejected}");
+}
+
+#[test]
+fn a_time_of_a_file_that_no_clock_reaches_costs_nothing() {
+    let mut node = Node::new();
+    node.process(100, 7, "a");
+    node.machine.write("run/nccl/a/node-pid7.log", &record(7, 1));
+    let file = File::options().write(true).open(node.machine.path("run/nccl/a/node-pid7.log")).unwrap();
+    // What a file system cannot keep it refuses, or makes less.
+    let _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX as u64));
+    assert_eq!(sum(&node.scrape(), COLLECTIVES), 1.0);
+}
+
+#[test]
 fn a_file_that_is_cut_counts_nothing_twice() {
     let mut node = Node::new();
     node.process(100, 7, "a");
@@ -261,10 +282,11 @@ fn forged_numbers_are_refused_record_by_record() {
         good.replace("AllReduce", "Everything"),
         good.replace("v4.0", "v7.0"),
     ];
-    node.log(100, "a/node-pid7.log", &(good + &forged.concat()));
+    node.log(100, "a/node-pid7.log", &(good + &forged.concat() + &record(7, 4)));
     let scrape = node.scrape();
-    assert_eq!((sum(&scrape, COLLECTIVES), sum(&scrape, SECONDS)), (1.0, 0.001));
+    assert_eq!((sum(&scrape, COLLECTIVES), sum(&scrape, SECONDS)), (2.0, 0.002));
     assert_eq!((lost(&scrape, "a", "implausible"), lost(&scrape, "a", "rejected")), (3.0, 3.0));
+    assert_eq!(lost(&scrape, "a", "gap"), 0.0, "2 and 3 were written");
 }
 
 /// Each record could be, but all together are longer than the process lives.

@@ -52,6 +52,8 @@ pub(super) struct Account {
     pub(super) lost: Losses,
     /// Times that a part of the file was passed over.
     skips: u64,
+    /// Was a part passed over, and no record read since?
+    is_past_a_skip: bool,
     /// A form that is not known here, since it was asked for.
     pub(super) unknown: Option<String>,
 }
@@ -65,7 +67,7 @@ pub(super) struct Communicator {
     spent: f64,
     /// Collectives that the plug-in has overwritten so far.
     overwritten: u64,
-    /// How many of them no gap was seen of yet.
+    /// How many of them, and of those that cannot be, no gap was seen of yet.
     unseen: u64,
 }
 
@@ -100,6 +102,7 @@ impl Account {
     /// A part of the file is passed over: what is missing after it was lost by that.
     pub(super) fn skip(&mut self) {
         self.skips += 1;
+        self.is_past_a_skip = true;
         self.records.lose_place();
     }
 
@@ -112,10 +115,17 @@ impl Account {
     pub(super) fn take(&mut self, part: Part<'_>, reading: &mut Reading<'_>) {
         let Part::Line(line) = part else { return self.lose(Lost::Rejected, 1) };
         match self.records.line(line) {
-            Ok(Line::Collective(collective)) => self.collective(collective, reading),
-            Ok(Line::Marker(overwritten)) => self.marker(overwritten, reading.at),
+            Ok(Line::Collective(collective)) => {
+                self.is_past_a_skip = false;
+                self.collective(collective, reading);
+            }
+            Ok(Line::Marker(overwritten)) => {
+                self.is_past_a_skip = false;
+                self.marker(overwritten, reading.at);
+            }
             Ok(Line::Other) => {}
-            Err(Refused::NoMarker) if self.skips > 0 => self.lose(Lost::Behind, 1),
+            // Until the next marker nothing says whose they are; the numbers after it tell how many are missing.
+            Err(Refused::NoMarker) if self.is_past_a_skip => {}
             Err(Refused::NoMarker | Refused::Malformed(_)) => self.lose(Lost::Rejected, 1),
             Err(Refused::Version(version)) => {
                 self.lose(Lost::Rejected, 1);
@@ -146,9 +156,9 @@ impl Account {
 
     fn marker(&mut self, overwritten: u64, at: Instant) {
         let Some(communicator) = self.communicator(at) else { return };
-        // A total that went back is that of a communicator that began anew.
-        let more = overwritten.checked_sub(communicator.overwritten).unwrap_or(overwritten);
-        communicator.overwritten = overwritten;
+        // A total that went back was read again, after the file was cut.
+        let more = overwritten.saturating_sub(communicator.overwritten);
+        communicator.overwritten += more;
         if !communicator.operations.is_empty() {
             communicator.unseen = communicator.unseen.saturating_add(more);
         }
@@ -174,6 +184,8 @@ impl Account {
             return self.lose(Lost::Rejected, 1);
         }
         if !is_plausible(timed, communicator.spent, most) {
+            // Its number is missing before the next one, and was written.
+            communicator.unseen = communicator.unseen.saturating_add(1);
             return self.lose(Lost::Implausible, 1);
         }
         communicator.used = reading.at;
@@ -191,7 +203,7 @@ impl Account {
 }
 
 impl Communicator {
-    /// Numbers that are missing before this collective, without those that the plug-in says it has overwritten.
+    /// Numbers that are missing before this collective, without those that are known to be lost for another reason.
     fn missing(&mut self, collective: &Collective) -> u64 {
         let before = self.operations.get(&collective.operation).map(|done| done.sequence);
         let gap = before.map_or(0, |before| collective.sequence.saturating_sub(before.saturating_add(1)));

@@ -59,18 +59,20 @@ impl Rows {
         self.place(&NCCL_BUS_BYTES, place, pair, sums.bus_bytes);
     }
 
-    /// A communicator's collectives of one operation, and the number of the last one.
+    /// A communicator's collectives of one operation, and the number of the last one. Who came last is known where ranks are
+    /// matched.
     pub(super) fn pair(
         &mut self,
         place: &Place,
         (comm, operation): (u64, Operation),
         sums: &Sums,
         sequence: Option<u64>,
+        is_matched: bool,
     ) {
         let (comm, operation_name) = (id(comm), operation.name());
         let pair = [comm.as_str(), operation_name];
         self.sums(place, pair, sums);
-        if operation.is_joint() {
+        if is_matched {
             self.place(&NCCL_LAST, place, pair, sums.last as f64);
         }
         if let Some(sequence) = sequence {

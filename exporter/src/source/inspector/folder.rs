@@ -72,6 +72,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// One of this user that was changed then, and cannot be opened.
+    #[cfg(test)]
+    pub(super) fn of(uid: u32, changed: SystemTime) -> Self {
+        let folder = Rc::new(File::open("/").unwrap().into());
+        let (name, path) = (String::new(), PathBuf::new());
+        Self { folder, name, path, kind: Kind::Records, key: (1, 1), uid, size: 1, changed }
+    }
+
     /// Opens it, unless another file has taken its place.
     ///
     /// # Errors

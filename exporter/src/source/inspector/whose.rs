@@ -36,8 +36,9 @@ pub struct Process {
     pub holder: Holder,
     /// When it began, in ticks since boot: with the id, which process it is.
     pub start_ticks: u64,
-    /// Its user: the kernel gives `/proc/PID` to it, or to root where the process may not be looked into.
-    uid: u32,
+    /// Its effective user, by `/proc/PID/status`, else the owner of `/proc/PID`. That is root where the process is not dumpable,
+    /// which a process can choose.
+    pub uid: u32,
     /// Its id in its own pid namespace.
     inner_pid: Option<u32>,
     /// How long it has run.
@@ -53,7 +54,8 @@ pub fn processes(roots: &Roots, holders: Vec<Holder>) -> Vec<Process> {
         let stat = files::get(&folder.join("stat"), process::stat)?;
         let age = Duration::try_from_secs_f64(uptime - stat.start_ticks as f64 / TICKS_PER_SECOND).ok()?;
         let inner_pid = files::get(&folder.join("status"), status::innermost_pid).flatten();
-        let uid = std::fs::metadata(&folder).ok()?.uid();
+        let told = files::get(&folder.join("status"), status::effective_user).flatten();
+        let uid = told.or_else(|| Some(std::fs::metadata(&folder).ok()?.uid()))?;
         Some(Process { holder, start_ticks: stat.start_ticks, uid, inner_pid, age })
     };
     holders.into_iter().take(PROCESSES).filter_map(look).collect()
@@ -97,8 +99,8 @@ pub fn open_files(roots: &Roots, processes: &[Process]) -> BTreeMap<Key, Vec<usi
 /// The process that writes a file of records; `pid` reads the id that the file names.
 ///
 /// A process that has the file open counts only if it is of the file's user: others may have opened it to be taken for the
-/// writer. Without one, an id alone is believed where exactly one process of the user has it, and began before the file was
-/// written last: ids are given again, and in two containers both processes may be 1.
+/// writer. Without one, an id alone is believed where exactly one process of the user has it, has no other such file open, and
+/// began before the file was written last: ids are given again, and in two containers both processes may be 1.
 #[must_use]
 pub fn of_records<'a>(
     processes: &'a [Process],
@@ -114,9 +116,13 @@ pub fn of_records<'a>(
     }
     let pid = pid()?;
     let now = SystemTime::now();
-    let lived = |process: &&Process| file.changed + CLOCKS >= now.checked_sub(process.age).unwrap_or(now);
+    // The time of a file is its user's choice: nothing is added to it.
+    let began = |process: &Process| now.checked_sub(process.age)?.checked_sub(CLOCKS);
+    let lived = |process: &Process| began(process).is_none_or(|began| file.changed >= began);
+    let writes: BTreeSet<usize> = open.values().flatten().copied().collect();
+    let free = processes.iter().enumerate().filter(|(at, process)| !writes.contains(at) && lived(process));
     let all: Vec<&Process> = match openers.is_empty() {
-        true => processes.iter().filter(of_user).filter(lived).collect(),
+        true => free.map(|(_, process)| process).filter(of_user).collect(),
         false => openers,
     };
     let mut named = all.into_iter().filter(|process| process.inner_pid == Some(pid));
@@ -136,4 +142,45 @@ pub fn of_means<'a>(processes: &'a [Process], file: &Candidate, uuid: &str) -> O
     let (first, gpu) = found.next()?;
     let is_same = found.all(|(process, _)| process.holder.owner == first.holder.owner);
     is_same.then_some((first, gpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, uid: u32, inner_pid: u32) -> Process {
+        let holder = Holder { pid, owner: format!("job-{pid}"), gpus: Vec::new() };
+        Process { holder, start_ticks: 1, uid, inner_pid: Some(inner_pid), age: Duration::from_secs(100) }
+    }
+
+    fn found(processes: &[Process], open: &[(Key, &[usize])], file: &Candidate) -> Option<u32> {
+        let open = open.iter().map(|(key, at)| (*key, at.to_vec())).collect();
+        of_records(processes, &open, file, || Some(7)).map(|process| process.holder.pid)
+    }
+
+    #[test]
+    fn a_file_is_led_to_a_process_of_its_user_alone() {
+        let (now, all) = (SystemTime::now(), [process(100, 1000, 7), process(200, 1001, 7)]);
+        assert_eq!(found(&all, &[], &Candidate::of(1000, now)), Some(100));
+        assert_eq!(found(&all, &[], &Candidate::of(1001, now)), Some(200));
+        assert_eq!(found(&all, &[], &Candidate::of(1002, now)), None);
+        assert_eq!(found(&all, &[((1, 1), &[0])], &Candidate::of(1001, now)), Some(200), "another user has opened it");
+    }
+
+    #[test]
+    fn a_process_that_writes_a_file_of_its_own_is_not_taken_by_its_id() {
+        let (now, all) = (SystemTime::now(), [process(100, 1000, 7)]);
+        assert_eq!(found(&all, &[((1, 2), &[0])], &Candidate::of(1000, now)), None);
+        assert_eq!(found(&all, &[((1, 1), &[0])], &Candidate::of(1000, now)), Some(100), "this one");
+        let alike = [process(100, 1000, 7), process(200, 1000, 7)];
+        assert_eq!(found(&alike, &[], &Candidate::of(1000, now)), None, "either may have written it");
+    }
+
+    #[test]
+    fn the_time_of_a_file_may_be_any() {
+        let (all, latest) = ([process(100, 1000, 7)], Duration::from_secs(i64::MAX as u64));
+        let last = SystemTime::UNIX_EPOCH.checked_add(latest).unwrap();
+        assert_eq!(found(&all, &[], &Candidate::of(1000, last)), Some(100));
+        assert_eq!(found(&all, &[], &Candidate::of(1000, SystemTime::UNIX_EPOCH)), None, "older than the process");
+    }
 }

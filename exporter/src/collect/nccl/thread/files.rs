@@ -21,6 +21,8 @@ use crate::source::inspector::tail::Piece;
 use crate::source::inspector::whose::{self, Process};
 use crate::source::left_out;
 
+/// What a line counts at least, in bytes: own choice, half of the plug-in's shortest. Millions of empty lines take time too.
+const LINE_BYTES: u64 = 100;
 /// Unknown forms that are named: own choice.
 const FORMS: usize = 16;
 
@@ -109,7 +111,7 @@ impl Files {
 
     fn open_records(&mut self, pass: &mut Pass<'_>, candidate: &Candidate) -> io::Result<Option<(Key, Log)>> {
         let known = self.logs.remove(&candidate.key);
-        let log = match known.and_then(|log| log.still_of(pass.processes)) {
+        let log = match known.and_then(|log| log.still_of(pass.processes, candidate.uid)) {
             Some(log) => log,
             None => {
                 let open = pass.open.get_or_insert_with(|| whose::open_files(&self.roots, pass.processes));
@@ -156,9 +158,13 @@ impl Files {
                 let Some(log) = self.logs.get_mut(key) else { return false };
                 let Log { tail, account, place, .. } = log;
                 let mut reading = Reading { owner: &place.owner, age: log.age, at, ranks: &mut self.ranks };
-                let before = tail.offset();
-                let read = tail.piece(file, &mut buffer, |part| account.take(part, &mut reading));
-                log.allowance -= tail.offset().saturating_sub(before) as f64;
+                let (before, mut lines) = (tail.offset(), 0);
+                let read = tail.piece(file, &mut buffer, |part| {
+                    lines += 1;
+                    account.take(part, &mut reading);
+                });
+                let bytes = tail.offset().saturating_sub(before);
+                log.allowance -= bytes.max(lines * LINE_BYTES) as f64;
                 // A file whose read fails is read again in the next round.
                 matches!(read, Ok(Piece::More)) && log.allowance > 0.0
             });

@@ -36,9 +36,10 @@ impl Log {
         Self { process: id(process), place: place(process), age: age(process), tail, account, allowance: 0.0 }
     }
 
-    /// Itself, if its process is still there, with what is known of it by now.
-    pub(super) fn still_of(self, processes: &[Process]) -> Option<Self> {
-        let process = processes.iter().find(|process| id(process) == self.process)?;
+    /// Itself, if its process is still there and of the file's user, with what is known of it by now. File systems give the
+    /// number of a file that was removed to the next one, which may be another user's.
+    pub(super) fn still_of(self, processes: &[Process], uid: u32) -> Option<Self> {
+        let process = processes.iter().find(|process| id(process) == self.process && process.uid == uid)?;
         Some(Self { place: place(process), age: age(process), ..self })
     }
 

@@ -7,6 +7,7 @@ use super::super::account::{Communicator, Finished};
 use super::super::board::{Added, Board, Sums};
 use super::super::rows::{Place, Row, Rows};
 use super::files::Files;
+use super::text::Text;
 use crate::parse::inspector::Operation;
 use crate::source::inspector::folder::Found;
 
@@ -58,8 +59,17 @@ impl Files {
                 rows.transfer(owner, pair, seconds);
             }
         }
-        let has_records = |place: &Place| self.boards.keys().any(|other| other.gpu == place.gpu);
+        let has_records = |place: &Place| {
+            self.boards.keys().any(|other| {
+                other.owner == place.owner && other.gpu.as_ref().is_none_or(|gpu| Some(gpu) == place.gpu.as_ref())
+            })
+        };
+        let mut newest: BTreeMap<&Place, &Text> = BTreeMap::new();
         for text in self.texts.values().filter(|text| text.is_fresh(at) && !has_records(&text.place)) {
+            let known = newest.entry(&text.place).or_insert(text);
+            *known = if text.changed() > known.changed() { text } else { known };
+        }
+        for text in newest.into_values() {
             text.means.iter().for_each(|(kind, mean)| rows.mean(&text.place, kind, mean));
         }
         self.lost.iter().for_each(|(owner, losses)| rows.lost(owner, losses));
@@ -72,7 +82,8 @@ impl Files {
     fn of_place(&self, place: &Place, board: &Board, rows: &mut Rows) {
         for (pair, sums) in board.pairs() {
             let sequence = self.finished(place, pair).map(|finished| finished.sequence).min();
-            rows.pair(place, pair, sums, sequence);
+            let is_matched = self.ranks.transfer(&place.owner, pair).is_some();
+            rows.pair(place, pair, sums, sequence, is_matched);
         }
         if let Some(other) = &board.other {
             rows.other(place, other);

@@ -50,9 +50,16 @@ impl Text {
         // It may be cut while it is read.
         let file = candidate.open()?;
         let read = file.read_at(&mut bytes, candidate.size - length)?;
-        bytes.truncate(read);
+        // The last line may be half written.
+        let whole = bytes[..read].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        bytes.truncate(whole);
         let parsed = text::means(&bytes);
         Ok((Self { place, version, since: at, interval, means: parsed.value }, parsed.left_out.count))
+    }
+
+    /// When it was changed last.
+    pub(super) fn changed(&self) -> SystemTime {
+        self.version.0
     }
 
     /// Is it still written?
