@@ -115,7 +115,7 @@ impl Simulated {
         Simulated { name, machine: Machine::of(layout), recorder, held_from, phase: Phase::default() }
     }
 
-    /// A phase begins, so many minutes after the start.
+    /// A phase begins, this number of minutes after the start.
     fn enter(&mut self, phase: &Phase, minutes: usize) {
         let phase = phase.on(&self.name);
         self.phase = Phase { job: phase.job && minutes >= self.held_from, ..phase };

@@ -195,7 +195,7 @@ fn another_users_file_is_not_read() {
     assert_eq!(other.count("goodput_nccl_mean_seconds"), 2, "the means are of its own GPU");
 }
 
-/// As a million would: no more than so many are looked at.
+/// As a million would: no more than these are looked at.
 #[test]
 fn many_files_cost_their_folder() {
     let mut node = Node::new();

@@ -28,7 +28,7 @@ pub struct Network {
     pub stray: f64,
     /// Share of the time in which its peer asks it to send nothing.
     pub paused: f64,
-    /// Ticks a second in which it may not send, where exporters tell of them.
+    /// Ticks a second in which it may not send, where exporters count them.
     pub ticks: Option<f64>,
     /// Packets a second for which it has no buffer ready: ranks there are late to take them.
     pub unready: f64,

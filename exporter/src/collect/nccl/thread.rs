@@ -1,5 +1,5 @@
 //! The thread that reads the files, with all that it keeps of them: at most 64 files of 12 communicators, 40 matched pairs of
-//! 512 collectives and one piece of a file, which is less than 4 MiB.
+//! 512 collectives and one piece of a file, which is less than 4 MiB. A text is read whole, up to 4 MiB more for that moment.
 
 mod files;
 mod log;

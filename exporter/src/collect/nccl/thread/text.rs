@@ -1,4 +1,4 @@
-//! A file of means, which its process writes anew every 30 s or less often.
+//! A file of means, which its process overwrites every 30 s or less often.
 
 use std::collections::BTreeMap;
 use std::io;
