@@ -312,8 +312,10 @@ impl<S: Samples, R: Results> Judge<S, R> {
     ) -> Result<Vec<Standing>, JudgeError> {
         let look = range.end..range.end;
         let series = reader.within(&tuning::metrics(), &look, (tuning::LOOK_MS, 0)).await?;
-        let (span, paired, ports) = (range.clone(), judged.paired.clone(), judged.ports.clone());
-        let standings = tokio::task::spawn_blocking(move || tuning::standings(&series, &span, &paired, &ports)).await;
+        let (span, paired) = (range.clone(), judged.paired.clone());
+        let (ports, mounts) = (judged.ports.clone(), judged.mounts.clone());
+        let standings = move || tuning::standings(&series, &span, &paired, &ports, &mounts);
+        let standings = tokio::task::spawn_blocking(standings).await;
         standings.map_err(|_| JudgeError::Died(range.clone()))
     }
 

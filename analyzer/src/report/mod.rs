@@ -28,6 +28,7 @@ pub mod html;
 mod identity;
 mod losses;
 pub mod markdown;
+mod mount_table;
 mod names;
 mod order;
 pub mod period;
@@ -63,6 +64,7 @@ pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gap::Gap;
 pub use group::FindingGroup;
 pub(crate) use losses::Losses;
+pub use mount_table::{MountRow, MountTable};
 pub use names::Names;
 pub(crate) use order::has_one_price;
 pub use period::{Period, PeriodError};
@@ -352,6 +354,9 @@ pub struct Finding {
     /// The network file systems and disks that were waited for, the one that took the most first; shares are of this finding's
     /// loss. Empty where none is named.
     pub storage: Vec<Storage>,
+    /// All network file systems of the nodes of the run; null where it waited for none, or nothing is kept of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mount_table: Option<MountTable>,
     /// Its causes, where the class has several, the greatest first; shares are of this finding's loss.
     pub causes: Vec<CauseAmount>,
     /// When: stretches without a pause, in order of time.
@@ -498,6 +503,7 @@ impl Report {
     pub fn with_outlook(mut self, outlook: &Outlook) -> Self {
         for finding in &mut self.findings {
             finding.port_table = port_table::port_table(finding, &outlook.standings);
+            finding.mount_table = mount_table::mount_table(finding, &outlook.standings);
         }
         let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));
         let tuning = tuning::tuning(

@@ -17,8 +17,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, Imbalance, Interval, Node, Paired, PortUse, Thresholds, advisory, energy, network, paired,
-    sampling, storage, straggler,
+    Advisory, Cell, Class, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory, energy, network,
+    paired, sampling, storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -59,6 +59,8 @@ pub struct Judged {
     pub paired: Vec<Paired>,
     /// What ports did in UTC hours in which their run waited for the network.
     pub ports: Vec<PortUse>,
+    /// What network file systems did in UTC hours in which their run waited for one.
+    pub mounts: Vec<MountUse>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -196,7 +198,7 @@ impl Run {
         let holds = Holds::of(&nodes);
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
-        storage::name(&mut booked, t);
+        self.judged.mounts.extend(storage::name(&mut booked, window.start, t));
         straggler::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
