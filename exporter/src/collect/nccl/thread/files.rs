@@ -24,7 +24,7 @@ use crate::source::left_out;
 /// What a line counts at least, in bytes: own choice, half of the plug-in's shortest. Millions of empty lines take time too.
 const LINE_BYTES: u64 = 100;
 /// Files of records that are kept, those included that are not found for now.
-const KEPT: usize = 2 * folder::FILES;
+const KEPT: usize = folder::FILES + 16;
 /// Unknown forms that are named: own choice.
 const FORMS: usize = 16;
 
