@@ -18,6 +18,7 @@ mod bounded;
 mod delivery;
 mod front;
 mod judging;
+mod teams;
 
 use crate::api;
 use crate::app::{App, Deliveries, Intake, Progress, Reads, metrics};
@@ -67,12 +68,17 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
     let mut deliveries = watch::channel(Deliveries::default()).1;
-    let mut delivering = JoinSet::new();
+    let mut loops = JoinSet::new();
     if let Some(settings) = config.report {
         let (delivery, told) =
             Delivery::new(store.clone(), settings, zone.clone(), terms.clone(), now, progress.clone())?;
-        delivering.spawn(delivery.run(stopping.clone()));
+        loops.spawn(delivery.run(stopping.clone()));
         deliveries = told;
+    }
+
+    if let Some(path) = config.teams_file {
+        let follow = teams::Follow::new(path, zone.clone(), config.showback.spread, terms.teams.clone());
+        loops.spawn(follow.run(stopping.clone()));
     }
 
     let app = App {
@@ -98,8 +104,8 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
 
     scraping.shutdown().await;
     judging.await.context("the judging loop died")?;
-    while let Some(ended) = delivering.join_next().await {
-        ended.context("the delivery loop died")?;
+    while let Some(ended) = loops.join_next().await {
+        ended.context("a loop in the background died")?;
     }
     close(&store).await;
     Ok(())

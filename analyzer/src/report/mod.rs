@@ -29,6 +29,7 @@ mod identity;
 mod losses;
 pub mod markdown;
 mod names;
+mod only;
 mod order;
 pub mod period;
 mod port_table;
@@ -45,6 +46,9 @@ pub(crate) mod site;
 mod stored;
 mod sum;
 mod summed;
+pub mod team_check;
+pub mod team_csv;
+mod teams;
 mod template;
 pub mod text;
 pub mod throughput;
@@ -54,8 +58,8 @@ pub mod units;
 mod waterfall;
 
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
-pub use build::build;
 pub(crate) use build::{Ledger, other_rules};
+pub use build::{build, build_by_team};
 pub use comparison::Comparison;
 pub use contradiction::Contradiction;
 pub(crate) use fill::{About, filled};
@@ -76,11 +80,12 @@ pub(crate) use rows::By;
 pub use runs::Run;
 pub use scope::Scope;
 pub use site::Site;
-pub use stored::{intervals, stored};
+pub use stored::{Wanted, intervals, stored, stored_by_team, teams_in};
 pub(crate) use stored::{items, items_of, recall_in};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub(crate) use summed::{Item, Summed};
+pub use teams::{TeamClass, TeamFinding, TeamPart, TeamRow, TeamTable};
 pub use template::Template;
 pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
@@ -147,6 +152,9 @@ pub struct Report {
     pub clusters: Vec<Row>,
     /// Time held, by account, greatest loss first: namespaces of pods, accounts of Slurm jobs. Empty where none is known.
     pub accounts: Vec<Row>,
+    /// By team; not there where no teams are configured.
+    #[serde(skip_serializing_if = "TeamTable::is_bare")]
+    pub teams: TeamTable,
     /// Time held, by run, greatest loss first; shares are of the time held by the run. A run is an owner, or the job whose
     /// ranks are owners of their own, as pods are.
     pub owners: Vec<Row>,

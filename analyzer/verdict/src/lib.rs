@@ -15,6 +15,7 @@ pub mod owner;
 mod prospect;
 mod roll_up;
 mod standing;
+mod team_time;
 
 pub use achieved::{Achieved, Counted, SLOT_MS, Served};
 pub use advisory::{Advice, Advisory};
@@ -28,6 +29,7 @@ pub use latency::{Histogram, Latency};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
 pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
 pub use standing::{CheckEnd, Drift, Measure, Paired, PortUse, Standing};
+pub use team_time::TeamTime;
 
 /// Milliseconds of an hour; verdicts are kept hour by hour.
 pub const HOUR_MS: i64 = 3_600_000;
