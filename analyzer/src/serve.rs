@@ -205,6 +205,7 @@ pub(crate) mod tests {
         pub(crate) reads: Arc<Reads>,
         pub(crate) progress: watch::Sender<Progress>,
         pub(crate) deliveries: watch::Sender<Deliveries>,
+        pub(crate) teams: crate::teams::Live,
         address: SocketAddr,
         stop: watch::Sender<bool>,
         _dir: tempfile::TempDir,
@@ -259,6 +260,7 @@ pub(crate) mod tests {
             let (told, progress) = watch::channel(known);
             let (delivered, deliveries) = watch::channel(Deliveries::default());
             let (zone, terms) = (TimeZone::UTC, Terms::default());
+            let teams = terms.teams.clone();
             let ways_in = Default::default();
             let app = App {
                 store: store.for_pages(reads.limits().max_rows),
@@ -276,7 +278,7 @@ pub(crate) mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             tokio::spawn(axum::serve(listener, router(app)).into_future());
-            Served { store, reads, progress: told, deliveries: delivered, address, stop, _dir: dir }
+            Served { store, reads, progress: told, deliveries: delivered, teams, address, stop, _dir: dir }
         }
 
         /// The answer to a client that has the one with this tag.

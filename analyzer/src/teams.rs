@@ -93,7 +93,7 @@ goodput_catalog::named! {
     }
 
     /// Where a contact is reached.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum Channel {
         /// An address of mail.
@@ -117,7 +117,7 @@ goodput_catalog::named! {
 }
 
 /// Whom to write to about a team's GPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Contact {
     /// Where.
     pub channel: Channel,

@@ -8,14 +8,14 @@ use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Allocation, Class, Held, Interval, Outlook, RollUp};
 
 /// Whose time a report of one team is: what that team and those that are part of it held.
-pub(super) struct Only<'t> {
+pub(crate) struct Only<'t> {
     mapping: Mapping<'t>,
     lines: Vec<Line>,
 }
 
 impl<'t> Only<'t> {
     /// Of the team of this name, as it is at `start`; none where there is none.
-    pub(super) fn of(teams: &'t Teams, name: &str, start: TimeMs) -> Option<Self> {
+    pub(crate) fn of(teams: &'t Teams, name: &str, start: TimeMs) -> Option<Self> {
         let mapping = Mapping::at(teams, start);
         let lines = match name {
             UNASSIGNED => vec![Line::Unassigned],
@@ -54,7 +54,7 @@ pub(super) fn has(owners: &Owners, owner: Option<&str>) -> bool {
 }
 
 /// What is in, of items or intervals.
-pub(super) fn chosen<T: Borrow<Interval>>(all: Vec<T>, only: &Only<'_>) -> Vec<T> {
+pub(crate) fn chosen<T: Borrow<Interval>>(all: Vec<T>, only: &Only<'_>) -> Vec<T> {
     let is_in: Vec<bool> = {
         let mut chooser = only.chooser();
         all.iter().map(|one| chooser.has(one.borrow().class, Who::of(one.borrow()))).collect()

@@ -115,7 +115,7 @@ impl Site {
     #[must_use]
     pub fn team(&self, report: &Report, name: &str) -> Option<String> {
         let base = self.base.as_ref().filter(|_| report.period.is_week())?;
-        Some(format!("{base}{}?week={}", team(name), report.period.label))
+        Some(format!("{base}{}?period={}", team(name), report.period.label))
     }
 
     /// The page of a line's GPU, run or node.

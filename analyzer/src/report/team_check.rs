@@ -173,3 +173,6 @@ fn map_next<'i, 'p: 'i>(free: impl Iterator<Item = (&'i Who<'i>, &'i Sum<'p>)>, 
     all.sort_by_key(|one| std::cmp::Reverse(one.amount.gpu_ms));
     all
 }
+
+#[cfg(test)]
+mod tests;

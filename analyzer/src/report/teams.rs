@@ -119,7 +119,7 @@ impl<'p> Account<'p> {
 
 impl TeamTable {
     /// The table of these items by the teams that are valid at `start`; `groups` is in the report's order.
-    pub(super) fn of(
+    pub(crate) fn of(
         teams: &Teams,
         start: TimeMs,
         (items, before): (&[Item<'_>], Option<&[Item<'_>]>),
@@ -233,9 +233,10 @@ impl<'i, 'p> Sums<'i, 'p> {
         let held = |account: &Account<'_>| account.total(|class| is_held(class)).ms;
         let lines: Vec<(Line, i64)> = self.accounts.iter().map(|(line, account)| (*line, held(account))).collect();
         let weights: Vec<i64> = lines.iter().map(|(_, held)| *held).collect();
-        let Some(platform) = self.accounts.remove(&Line::Platform).filter(|_| weights.iter().any(|w| *w > 0)) else {
+        if !weights.iter().any(|weight| *weight > 0) {
             return;
-        };
+        }
+        let Some(platform) = self.accounts.remove(&Line::Platform) else { return };
         for (cell, sum) in platform.own {
             for ((line, _), part) in lines.iter().zip(sum.split(&weights)).filter(|(_, part)| !part.is_nothing()) {
                 self.accounts.entry(*line).or_default().shared.insert(cell, part);
@@ -346,3 +347,6 @@ fn classes(account: &Account<'_>, whole_ms: i64) -> Vec<TeamClass> {
     let seen = by_class.into_iter().filter(|(_, sum)| sum.ms > 0);
     seen.map(|(class, sum)| TeamClass { class, amount: sum.amount(whole_ms) }).collect()
 }
+
+#[cfg(test)]
+mod tests;

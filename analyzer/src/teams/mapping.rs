@@ -128,6 +128,15 @@ impl<'t> Mapping<'t> {
         found
     }
 
+    /// The name of a line, and those of the teams that are part of it.
+    #[must_use]
+    pub fn names_below<'n>(&'n self, name: &'n str) -> Vec<&'n str> {
+        match self.place(name) {
+            Some(place) => self.below(place).into_iter().map(|n| self.teams[n].name.as_str()).collect(),
+            None => vec![name],
+        }
+    }
+
     /// Every team of which a pattern matches, in order; the first of them has the time.
     #[must_use]
     pub fn claimants(&self, who: &Who<'_>) -> Vec<usize> {
