@@ -67,8 +67,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let scraper = Scraper::new(limits, Arc::clone(&tally));
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
-    let mut deliveries = watch::channel(Deliveries::default()).1;
-    let mut loops = JoinSet::new();
+    let (mut deliveries, mut loops) = (watch::channel(Deliveries::default()).1, JoinSet::new());
     if let Some(settings) = config.report {
         let (delivery, told) =
             Delivery::new(store.clone(), settings, zone.clone(), terms.clone(), now, progress.clone())?;
@@ -76,8 +75,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         deliveries = told;
     }
 
-    if let Some(path) = config.teams_file {
-        let follow = teams::Follow::new(path, zone.clone(), config.showback.spread, terms.teams.clone());
+    if let Some(follow) = teams::Follow::new(config.teams_file, &zone, config.showback.spread, &terms.teams) {
         loops.spawn(follow.run(stopping.clone()));
     }
 

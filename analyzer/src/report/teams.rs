@@ -230,7 +230,7 @@ impl<'i, 'p> Sums<'i, 'p> {
         if spread == Spread::None {
             return;
         }
-        let held = |account: &Account<'_>| account.total(|class| is_held(class)).ms;
+        let held = |account: &Account<'_>| account.total(is_held).ms;
         let lines: Vec<(Line, i64)> = self.accounts.iter().map(|(line, account)| (*line, held(account))).collect();
         let weights: Vec<i64> = lines.iter().map(|(_, held)| *held).collect();
         if !weights.iter().any(|weight| *weight > 0) {

@@ -266,7 +266,7 @@ impl Delivery {
         }
         let content = teams.content().context("cannot write the teams down")?;
         let (week, times) = (&report.period, report.teams.times(&report.period.label));
-        let noted = self.store.note_teams(&week.label, week.start_ms, &content, &times);
+        let noted = self.store.note_teams((&week.label, week.start_ms), &content, &times);
         noted.await.context("cannot note the teams of the week")
     }
 

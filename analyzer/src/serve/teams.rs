@@ -24,8 +24,9 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    pub(super) fn new(path: PathBuf, zone: TimeZone, spread: Spread, live: Live) -> Self {
-        Self { path, zone, spread, live, last: None }
+    /// None where the configuration itself has the teams.
+    pub(super) fn new(path: Option<PathBuf>, zone: &TimeZone, spread: Spread, live: &Live) -> Option<Self> {
+        Some(Self { path: path?, zone: zone.clone(), spread, live: live.clone(), last: None })
     }
 
     /// Runs until `stop` is true.
@@ -75,17 +76,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("teams.yml");
         let live = Live::default();
-        let mut follow = Follow::new(path.clone(), TimeZone::UTC, Spread::ByAllocation, live.clone());
+        let new = || Follow::new(Some(path.clone()), &TimeZone::UTC, Spread::ByAllocation, &live).unwrap();
+        let mut last = None;
         let mut look = |text: Option<&str>| {
             match text {
                 Some(text) => std::fs::write(&path, text).unwrap(),
                 None => std::fs::remove_file(&path).unwrap(),
             }
-            follow = Follow {
-                last: follow.last.take(),
-                ..Follow::new(path.clone(), TimeZone::UTC, Spread::ByAllocation, live.clone())
-            }
-            .looked();
+            last = Follow { last: last.take(), ..new() }.looked().last;
             let loaded = live.loaded();
             (loaded.teams.all.iter().map(|team| team.name.clone()).collect::<Vec<_>>().join(" "), loaded.error)
         };

@@ -150,11 +150,11 @@ async fn a_week_keeps_the_teams_that_it_was_delivered_with(store: &impl Results)
         |week: &str| vec![time(week, "ml", None, 1), time(week, "ml", Some("EUR"), 2), time(week, "vision", None, 3)];
     let (one, other) = (r#"{"all":[]}"#, r#"{"all":[1]}"#);
     assert_eq!(store.teams_of("2026-W46").await.unwrap(), None);
-    store.note_teams("2026-W46", 0, one, &of("2026-W46")).await.unwrap();
-    store.note_teams("2026-W47", HOUR, other, &of("2026-W47")).await.unwrap();
-    store.note_teams("2026-W48", 2 * HOUR, one, &of("2026-W48")).await.unwrap();
+    store.note_teams(("2026-W46", 0), one, &of("2026-W46")).await.unwrap();
+    store.note_teams(("2026-W47", HOUR), other, &of("2026-W47")).await.unwrap();
+    store.note_teams(("2026-W48", 2 * HOUR), one, &of("2026-W48")).await.unwrap();
     let restated = vec![time("2026-W46", "ml", None, 9)];
-    store.note_teams("2026-W46", 0, other, &restated).await.unwrap();
+    store.note_teams(("2026-W46", 0), other, &restated).await.unwrap();
     for (week, content) in [("2026-W46", one), ("2026-W47", other), ("2026-W48", one)] {
         assert_eq!(store.teams_of(week).await.unwrap().as_deref(), Some(content), "{week}");
     }

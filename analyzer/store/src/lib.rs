@@ -332,11 +332,10 @@ pub trait Results: ReadVerdicts {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Notes what teams had in a week that is delivered, in place of what was noted of it before. The week keeps the teams that it
-    /// was first delivered with; `content` names them where there are none yet.
+    /// was first delivered with, and begins at this instant; `content` names them where there are none yet.
     fn note_teams(
         &self,
-        week: &str,
-        start_ms: TimeMs,
+        week: (&str, TimeMs),
         content: &str,
         times: &[TeamTime],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;

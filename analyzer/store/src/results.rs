@@ -109,20 +109,8 @@ impl Results for Store {
         database.judged_windows(range).await.map_err(|error| database.failed(error))
     }
 
-    async fn note_teams(
-        &self,
-        week: &str,
-        start_ms: TimeMs,
-        content: &str,
-        times: &[TeamTime],
-    ) -> Result<(), StoreError> {
-        let database = &self.shared.database;
-        let stored = async {
-            let mut transaction = database.begin().await?;
-            teams::note(&mut *transaction, (week, start_ms), content, times).await?;
-            transaction.commit().await
-        };
-        stored.await.map_err(|error| database.failed(error))
+    async fn note_teams(&self, week: (&str, TimeMs), content: &str, times: &[TeamTime]) -> Result<(), StoreError> {
+        self.store_teams(week, content, times).await
     }
 
     fn version(&self, window: &Range<TimeMs>) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::checked::{self, Reading, Table, Value};
 use super::row::{Row, Session, unknown};
+use super::{Store, StoreError};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{Class, TeamTime};
 use sqlx::SqlStr;
@@ -98,6 +99,23 @@ pub(super) async fn note(
         checked::insert(connection, INSERT_TIME, &values, &[]).await?;
     }
     Ok(())
+}
+
+impl Store {
+    pub(super) async fn store_teams(
+        &self,
+        week: (&str, TimeMs),
+        content: &str,
+        times: &[TeamTime],
+    ) -> Result<(), StoreError> {
+        let database = &self.shared.database;
+        let stored = async {
+            let mut transaction = database.begin().await?;
+            note(&mut *transaction, week, content, times).await?;
+            transaction.commit().await
+        };
+        stored.await.map_err(|error| database.failed(error))
+    }
 }
 
 async fn version_of(connection: &mut impl Session, start_ms: TimeMs, content: &str) -> sqlx::Result<i64> {

@@ -65,7 +65,7 @@ async fn a_changed_mapping_does_not_alter_a_delivered_week() {
     let report = served.reads.report(&served.store, period, &terms).await.unwrap();
     let content = served.teams.teams().content().unwrap();
     let times = report.teams.times("2026-W47");
-    served.store.note_teams("2026-W47", 0, &content, &times).await.unwrap();
+    served.store.note_teams(("2026-W47", 0), &content, &times).await.unwrap();
     set(&served, "teams: [{name: others, match: [{account: '*'}, {node: '*'}]}]\nshowback: {spread: by_allocation}\n");
     assert_eq!(json().await, before);
     let page = text_of(&page(&served, "/teams?period=24h").await);

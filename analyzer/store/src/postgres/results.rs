@@ -123,14 +123,8 @@ impl Results for Postgres {
         self.write(Change { window, tables: vec![replaced], judged: Vec::new() }).await
     }
 
-    async fn note_teams(
-        &self,
-        week: &str,
-        start_ms: TimeMs,
-        content: &str,
-        times: &[TeamTime],
-    ) -> Result<(), StoreError> {
-        self.store_teams((week, start_ms), content, times).await
+    async fn note_teams(&self, week: (&str, TimeMs), content: &str, times: &[TeamTime]) -> Result<(), StoreError> {
+        self.store_teams(week, content, times).await
     }
 
     /// Of what this process wrote: other processes have numbers of their own.

@@ -61,7 +61,7 @@ async fn fill(dir: &Path) {
     store.replace_achieved(HOUR..2 * HOUR, &[achieved("x"), achieved("y")]).await.unwrap();
     store.note_delivery(WEEK, &delivered("directory")).await.unwrap();
     store.note_delivery(WEEK, &delivered("webhook")).await.unwrap();
-    store.note_teams(WEEK, 0, r#"{"all":[]}"#, &[team_time("a"), team_time("b")]).await.unwrap();
+    store.note_teams((WEEK, 0), r#"{"all":[]}"#, &[team_time("a"), team_time("b")]).await.unwrap();
     store.add_events(&[event(HOUR, 0, START), event(HOUR + 5, 0, saved(1)), event(HOUR + 9, 1, START)]).await.unwrap();
     store.close().await;
 }
