@@ -215,7 +215,7 @@ fn what_was_at_risk_is_joined_and_the_latest_comes_first() {
     assert_eq!((advised.stretches.len(), advised.places.len(), advised.evidence[0].mean), (1, 1, 0.02));
 }
 
-fn check(name: &str, actual: &str) {
+pub(super) fn check(name: &str, actual: &str) {
     let path = fixture(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, actual).unwrap();

@@ -30,6 +30,7 @@ mod losses;
 pub mod markdown;
 mod mount_table;
 mod names;
+mod only;
 mod order;
 pub mod period;
 mod port_table;
@@ -46,6 +47,10 @@ pub(crate) mod site;
 mod stored;
 mod sum;
 mod summed;
+pub mod team_check;
+pub mod team_csv;
+mod team_weeks;
+mod teams;
 mod template;
 pub mod text;
 pub mod throughput;
@@ -55,8 +60,8 @@ pub mod units;
 mod waterfall;
 
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
-pub use build::build;
 pub(crate) use build::{Ledger, other_rules};
+pub use build::{build, build_by_team};
 pub use comparison::Comparison;
 pub use contradiction::Contradiction;
 pub(crate) use fill::{About, filled};
@@ -66,6 +71,7 @@ pub use group::FindingGroup;
 pub(crate) use losses::Losses;
 pub use mount_table::{MountRow, MountTable};
 pub use names::Names;
+pub(crate) use only::{Only, chosen};
 pub(crate) use order::has_one_price;
 pub use period::{Period, PeriodError};
 pub use port_table::{PortRow, PortTable};
@@ -78,11 +84,14 @@ pub(crate) use rows::By;
 pub use runs::Run;
 pub use scope::Scope;
 pub use site::Site;
-pub use stored::{intervals, stored};
+pub use stored::{Wanted, intervals, stored, stored_by_team, teams_in};
 pub(crate) use stored::{items, items_of, recall_in};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub(crate) use summed::{Item, Summed};
+pub use team_weeks::TeamWeek;
+pub(crate) use team_weeks::team_weeks;
+pub use teams::{TeamClass, TeamFinding, TeamPart, TeamRow, TeamTable};
 pub use template::Template;
 pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
@@ -149,6 +158,9 @@ pub struct Report {
     pub clusters: Vec<Row>,
     /// Time held, by account, greatest loss first: namespaces of pods, accounts of Slurm jobs. Empty where none is known.
     pub accounts: Vec<Row>,
+    /// By team; not there where no teams are configured.
+    #[serde(skip_serializing_if = "TeamTable::is_bare")]
+    pub teams: TeamTable,
     /// Time held, by run, greatest loss first; shares are of the time held by the run. A run is an owner, or the job whose
     /// ranks are owners of their own, as pods are.
     pub owners: Vec<Row>,

@@ -15,6 +15,7 @@ pub mod owner;
 mod prospect;
 mod roll_up;
 mod standing;
+mod team_time;
 mod used;
 
 pub use achieved::{Achieved, Counted, SLOT_MS, Served};
@@ -29,6 +30,7 @@ pub use latency::{Histogram, Latency};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
 pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
 pub use standing::{CheckEnd, Drift, Measure, Paired, Standing};
+pub use team_time::TeamTime;
 pub use used::{MountUse, PortUse};
 
 /// Milliseconds of an hour; verdicts are kept hour by hour.

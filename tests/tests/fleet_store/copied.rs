@@ -41,7 +41,7 @@ fn report(from: &[&str], format: &str) -> String {
 }
 
 fn reports_are_equal(dir: &Path, url: &str) {
-    for format in ["html", "markdown", "json", "csv", "csv-intervals"] {
+    for format in ["html", "markdown", "json", "csv", "csv-accounts", "csv-intervals"] {
         let (ours, theirs) =
             (report(&["--data.dir", dir.to_str().unwrap()], format), report(&["--database.url", url], format));
         let differs = ours.lines().zip(theirs.lines()).find(|(ours, theirs)| ours != theirs);
