@@ -310,11 +310,11 @@ impl<S: Samples, R: Results> Judge<S, R> {
         range: &Range<TimeMs>,
         judged: &Judged,
     ) -> Result<Vec<Standing>, JudgeError> {
-        let look = range.end..range.end;
-        let series = reader.within(&tuning::metrics(), &look, (tuning::LOOK_MS, 0)).await?;
+        let series = reader.within(&tuning::metrics(), &(range.end..range.end), (tuning::LOOK_MS, 0)).await?;
         let (span, paired, ports) = (range.clone(), judged.paired.clone(), judged.ports.clone());
-        let standings = tokio::task::spawn_blocking(move || tuning::standings(&series, &span, &paired, &ports)).await;
-        standings.map_err(|_| JudgeError::Died(range.clone()))
+        let collectives = judged.collectives.clone();
+        let standings = move || tuning::standings(&series, &span, &paired, &ports, &collectives);
+        tokio::task::spawn_blocking(standings).await.map_err(|_| JudgeError::Died(range.clone()))
     }
 
     /// What is to be expected, by all samples before a time; stores nothing.

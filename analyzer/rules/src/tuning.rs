@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::frame::{self, NodeSources, named};
 use crate::signal::{Entity, Setting, Signal, model_of, setting_metrics, settings};
 use goodput_exposition::sample::{Series, TimeMs};
-use goodput_verdict::{CheckEnd, Drift, Paired, PortUse, Standing};
+use goodput_verdict::{CheckEnd, CollectiveUse, Drift, Paired, PortUse, Standing};
 
 /// Settings of a window are those at its end, as its last minutes tell: three of the audit's rounds of 5 minutes, so that
 /// a scrape that failed does not hide them.
@@ -27,7 +27,13 @@ pub fn metrics() -> Vec<String> {
 
 /// The standings of all nodes at the end of a window, in order of name. `series` should have its last [`LOOK_MS`].
 #[must_use]
-pub fn standings(series: &[Series], window: &Range<TimeMs>, paired: &[Paired], ports: &[PortUse]) -> Vec<Standing> {
+pub fn standings(
+    series: &[Series],
+    window: &Range<TimeMs>,
+    paired: &[Paired],
+    ports: &[PortUse],
+    collectives: &[CollectiveUse],
+) -> Vec<Standing> {
     let range = window.end - LOOK_MS..window.end;
     let sources = frame::sources(series);
     let nodes: Vec<Node> = frame::by_name(&sources).iter().filter_map(|told| Node::of(told, &range)).collect();
@@ -48,6 +54,9 @@ pub fn standings(series: &[Series], window: &Range<TimeMs>, paired: &[Paired], p
     }
     for port in ports {
         standings.entry((&port.node, port.cluster.clone())).or_default().ports.push(port.clone());
+    }
+    for used in collectives {
+        standings.entry((&used.node, used.cluster.clone())).or_default().collectives.push(used.clone());
     }
     let placed = |((node, cluster), standing): ((&str, Option<String>), Standing)| Standing {
         cluster,
@@ -215,7 +224,7 @@ mod tests {
 
     fn of(nodes: &[(&str, &str, &str, &str, f64)]) -> Vec<Standing> {
         let series: Vec<Series> = nodes.iter().flat_map(|(n, m, c, p, l)| node(n, m, c, p, *l)).collect();
-        standings(&series, &(0..END), &[], &[])
+        standings(&series, &(0..END), &[], &[], &[])
     }
 
     /// Node, checks and drift in short.
@@ -292,7 +301,7 @@ mod tests {
             slowdown: 1.2,
             next: 1.0,
         };
-        let all = standings(&series, &(0..END), &[pair], &[]);
+        let all = standings(&series, &(0..END), &[pair], &[], &[]);
         let told = |s: &Standing| (s.node.clone(), s.cluster.clone().unwrap(), s.drift.len(), s.paired.len());
         let told: Vec<_> = all.iter().map(told).collect();
         let row = |name: &str, cluster: &str, drift, paired| (name.to_owned(), cluster.to_owned(), drift, paired);
@@ -314,11 +323,11 @@ mod tests {
         let labels = [("__name__", "goodput_thp_info"), ("instance", "n2"), ("node", "n2"), ("enabled", "always")];
         all.push(series(&labels, 1.0, END - 300_000));
         assert!(
-            standings(&all, &(0..END), &[], &[]).iter().all(|s| s.drift.is_empty()),
+            standings(&all, &(0..END), &[], &[], &[]).iter().all(|s| s.drift.is_empty()),
             "it was changed 5 minutes ago"
         );
-        let before = standings(&all, &(0..END - 300_000), &[], &[]);
+        let before = standings(&all, &(0..END - 300_000), &[], &[], &[]);
         assert_eq!(told(&before)[1].1, ["transparent huge pages: always, madvise, madvise of 2/3"], "both are scraped");
-        assert_eq!(standings(&all, &(END * 2..END * 3), &[], &[]), [], "old settings are none");
+        assert_eq!(standings(&all, &(END * 2..END * 3), &[], &[], &[]), [], "old settings are none");
     }
 }

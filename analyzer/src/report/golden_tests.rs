@@ -176,6 +176,7 @@ fn standings(hour: i64) -> Vec<Standing> {
             next: if slowdown > 1.0 { 0.9 } else { 1.3 },
         }],
         ports: Vec::new(),
+        collectives: Vec::new(),
     };
     let slow = Standing {
         checks: vec![check("thp_enabled", "fail", "pass")],

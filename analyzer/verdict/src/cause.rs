@@ -74,6 +74,10 @@ causes! {
         does SATURATED,
     Hang of CollectiveWait "hang" "All ranks wait, and nothing is exchanged: one never came, or is in another collective."
         does HANG,
+    LateRanks of CollectiveWait "late_ranks" "Ranks come late to the collective by turns, and the others wait for them."
+        does LATE_RANKS,
+    Exchange of CollectiveWait "exchange" "The ranks wait for the exchange itself, not for each other."
+        does EXCHANGE,
     NotAnswering of DataloaderStorage "not_answering" "The server of a network file system did not answer, and requests were sent again."
         does NOT_ANSWERING,
     SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do."

@@ -27,7 +27,7 @@ pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
 pub use latency::{Histogram, Latency};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
 pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
-pub use standing::{CheckEnd, Drift, Measure, Paired, PortUse, Standing};
+pub use standing::{CheckEnd, CollectiveUse, Drift, Measure, Paired, PortUse, Standing};
 
 /// Milliseconds of an hour; verdicts are kept hour by hour.
 pub const HOUR_MS: i64 = 3_600_000;
