@@ -150,6 +150,13 @@ fn rare_lateness_is_told_within_a_twentieth_for_95_of_100() {
 }
 
 #[test]
+fn what_is_not_sure_is_not_said() {
+    let rare = |rank: usize, _: u64, chance: &mut Chance| if rank == 3 && chance.draw() < 0.1 { 0.3 } else { 0.0 };
+    let told = |step| Run { step, ..run(8, &rare) }.simulate().lateness(8).is_some();
+    assert!(told((0.05, 0.05)) && !told((0.8, 0.05)), "about 1,000 collectives and 130");
+}
+
+#[test]
 fn a_late_node_of_64_is_named() {
     let late = |rank: usize, _: u64, chance: &mut Chance| 0.01 * chance.draw() + if rank / 8 == 17 { 0.1 } else { 0.0 };
     let (off, culprits) = off(&run(512, &late), 8);
