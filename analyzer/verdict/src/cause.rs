@@ -12,8 +12,8 @@ pub struct Cause {
     /// The cause.
     pub kind: CauseKind,
     /// What has it: the RDMA port (`device/port`) or network interface of the node that the time is charged to, the mount
-    /// point (else the export) of a network file system of the GPU's own node, or the disk that is limited; null where none is
-    /// named.
+    /// point (else the export) of a network file system of the GPU's own node, the disk that is limited, or the operation of a
+    /// collective that no rank completes; null where none is named.
     pub which: Option<String>,
 }
 

@@ -145,7 +145,7 @@ pub(crate) const LATE_RANKS: &[Remedy] = &[
     Remedy {
         action: "Even the work of a step out between ranks: sort or pack samples by their length, and balance experts and pipeline \
                  stages.",
-        command: Some("torch.utils.data.DataLoader(..., batch_sampler=SAMPLER_BY_LENGTH)"),
+        command: Some("torch.utils.data.DataLoader(..., batch_sampler=by_length)"),
         risk: "batches by length are less random",
         source: "PyTorch documentation, torch.utils.data",
         ..Remedy::BY_OWNER
@@ -174,7 +174,7 @@ pub(crate) const EXCHANGE: &[Remedy] = &[
     FEWER_BYTES,
     Remedy {
         action: "Measure what the network gives without the job, and compare: a sound one reaches its line rate less a tenth or two.",
-        command: Some("mpirun -np RANKS all_reduce_perf -b 1G -e 8G -f 2"),
+        command: Some("mpirun -np 16 all_reduce_perf -b 1G -e 8G -f 2"),
         who: "the job's owner, on nodes without a job",
         source: "NVIDIA nccl-tests",
         ..Remedy::LIVE

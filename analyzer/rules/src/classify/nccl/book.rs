@@ -67,7 +67,8 @@ impl OfRun {
 
     /// Marks the cells within in which all ranks wait and do nothing else.
     fn mark_hang(&self, still: &Still, booked: &mut [Booked<'_>]) {
-        let (culprit, which) = (self.culprit(&still.behind, booked), self.which(still, booked));
+        let culprit = self.culprit(&still.behind, booked);
+        let which = self.which(still, culprit.as_ref(), booked);
         let value = (still.time.end - still.time.start) as f64 / 1000.0;
         let stands = Fact { signal: STANDS, unit: "seconds", value, threshold: 0.0 };
         let mut hangs: HashMap<TimeMs, bool> = HashMap::new();
@@ -83,7 +84,7 @@ impl OfRun {
         }
         for (gpu, n, owner) in marks {
             for (part, _) in booked[gpu].cells[n].iter_mut().filter(|(part, _)| is_waiting(part, owner)) {
-                part.cause = Some(Cause { kind: CauseKind::Hang, which: Some(which.clone()) });
+                part.cause = Some(Cause { kind: CauseKind::Hang, which: which.clone() });
                 part.charged_to.clone_from(&culprit);
                 part.facts.push(stands);
             }
@@ -101,20 +102,22 @@ impl OfRun {
         self.members.iter().filter_map(spins).all(|share| share >= ALL_OF_IT)
     }
 
-    /// The operation, and the ranks that are not in it.
-    fn which(&self, still: &Still, booked: &[Booked<'_>]) -> String {
+    /// The operation, and the ranks that are not in it where they are neither one GPU nor one node. Of a node nothing: what
+    /// a node is charged for is its port.
+    fn which(&self, still: &Still, culprit: Option<&Culprit>, booked: &[Booked<'_>]) -> Option<String> {
         let Still { operation, behind, .. } = still;
         let rank = |rank: &usize| {
             let course = booked[self.members[*rank].0].course;
             format!("{}/{}", course.node.node, course.gpu.uuid)
         };
-        match behind.len() {
-            0 => operation.clone(),
-            1..=MOST_NAMED => {
+        match (culprit, behind.len()) {
+            (Some(Culprit { gpu: None, .. }), _) => None,
+            (Some(_), _) | (None, 0) => Some(operation.clone()),
+            (None, 1..=MOST_NAMED) => {
                 let names: Vec<String> = behind.iter().map(rank).collect();
-                format!("{operation} without {}", names.join(" and "))
+                Some(format!("{operation} without {}", names.join(" and ")))
             }
-            many => format!("{operation} without {many} ranks"),
+            (None, many) => Some(format!("{operation} without {many} ranks")),
         }
     }
 
