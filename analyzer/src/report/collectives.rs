@@ -107,9 +107,9 @@ mod tests {
         let [Some(told), None, None] = told[..] else { panic!("{told:?}") };
         assert_eq!((told.seconds, told.late_seconds), (3600.0, 1800.0));
         assert_eq!(told.last.as_ref().map(|last| (last.gpu.as_str(), last.share)), Some(("GPU-2", 0.5)));
-        let said = "1 GPU-hours of communicator time, 50.0 % of it late ranks; last most often: ";
+        let said = "1.00 GPU-hours of communicator time, 50.0 % of it late ranks; last most often: ";
         let pages = [markdown::render(&report).unwrap(), html::render(&report, &Site::default()).unwrap()];
         assert!(pages.iter().all(|page| page.replace('\u{a0}', " ").contains(said)), "{}", pages[0]);
-        assert!(pages[0].contains("- In collectives: 1 GPU-hours"), "{}", pages[0]);
+        assert!(pages[0].contains("- In collectives: 1.00 GPU-hours"), "{}", pages[0]);
     }
 }
