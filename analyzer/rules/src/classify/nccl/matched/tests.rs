@@ -28,10 +28,13 @@ struct Run<'a> {
     seed: u64,
 }
 
+/// Numbers and times of each slot of a rank.
+type Slots = [(Vec<Sample>, Vec<Sample>); SLOTS as usize];
+
 /// What is read of a run, and the truth.
 struct Simulated {
     /// By rank and slot.
-    slots: Vec<[(Vec<Sample>, Vec<Sample>); SLOTS as usize]>,
+    slots: Vec<Slots>,
     /// Share of the time in collectives that is waiting for late ranks, of all of them.
     truth: f64,
 }
@@ -39,7 +42,7 @@ struct Simulated {
 impl Run<'_> {
     fn simulate(&self) -> Simulated {
         let empty = || std::array::from_fn(|_| (Vec::new(), Vec::new()));
-        let mut slots: Vec<[(Vec<Sample>, Vec<Sample>); SLOTS as usize]> = (0..self.ranks).map(|_| empty()).collect();
+        let mut slots: Vec<Slots> = (0..self.ranks).map(|_| empty()).collect();
         let mut shown = vec![[None; SLOTS as usize]; self.ranks];
         let (mut chance, mut now, mut scraped) = (Chance(self.seed), 0.0, 0);
         let (mut late, mut all, mut sequence) = (0.0, 0.0, 0_u64);
@@ -64,11 +67,7 @@ impl Run<'_> {
     }
 }
 
-fn read(
-    slots: &mut [[(Vec<Sample>, Vec<Sample>); SLOTS as usize]],
-    shown: &[[Option<(u64, f64)>; SLOTS as usize]],
-    time_ms: TimeMs,
-) {
+fn read(slots: &mut [Slots], shown: &[[Option<(u64, f64)>; SLOTS as usize]], time_ms: TimeMs) {
     for (slots, shown) in slots.iter_mut().zip(shown) {
         for ((sequences, seconds), shown) in slots.iter_mut().zip(shown) {
             let Some((sequence, took)) = shown else { continue };
@@ -80,7 +79,7 @@ fn read(
 
 impl Simulated {
     fn told(&self) -> Vec<Told> {
-        let of = |(rank, slots): (usize, &[(Vec<Sample>, Vec<Sample>); SLOTS as usize])| {
+        let of = |(rank, slots): (usize, &Slots)| {
             slots.iter().flat_map(move |(sequences, seconds)| once(rank, sequences, seconds)).collect::<Vec<_>>()
         };
         self.slots.iter().enumerate().flat_map(of).collect()
