@@ -234,6 +234,12 @@ fn culprits(phase: &Phase) -> impl Iterator<Item = String> {
     phase.charged_to.iter().flat_map(|names| names.split_whitespace()).map(named)
 }
 
+/// The causes that the phase says there are, in order of name.
+fn causes(phase: &Phase) -> impl Iterator<Item = &str> {
+    let causes: BTreeSet<&str> = phase.cause.iter().flat_map(|causes| causes.split_whitespace()).collect();
+    causes.into_iter()
+}
+
 /// A scenario, judged.
 struct Told {
     file: PathBuf,
@@ -307,7 +313,7 @@ fn failures(Told { scenario, minutes, .. }: &Told) -> Vec<String> {
             if minute.culprits != culprits {
                 failures.push(format!("minute {i}: expected {culprits:?} to be named, got {minute:?}"));
             }
-            if phase.cause.is_some() && !minute.causes.iter().eq(phase.cause.iter().filter(|cause| !cause.is_empty())) {
+            if phase.cause.is_some() && !minute.causes.iter().copied().eq(causes(phase)) {
                 failures.push(format!("minute {i}: expected the cause {:?}, got {minute:?}", phase.cause));
             }
             if phase.which.is_some() && !minute.which.iter().eq(phase.which.iter()) {

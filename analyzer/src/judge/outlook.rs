@@ -51,7 +51,8 @@ impl<S: Samples, R: Results> Judge<S, R> {
         let series = reader.within(&tuning::metrics(), &look, (tuning::LOOK_MS, 0)).await?;
         let (span, paired) = (range.clone(), judged.paired.clone());
         let (ports, mounts) = (judged.ports.clone(), judged.mounts.clone());
-        let standings = move || tuning::standings(&series, &span, &paired, &ports, &mounts);
+        let collectives = judged.collectives.clone();
+        let standings = move || tuning::standings(&series, &span, &paired, &ports, &mounts, &collectives);
         let standings = tokio::task::spawn_blocking(standings).await;
         standings.map_err(|_| JudgeError::Died(range.clone()))
     }

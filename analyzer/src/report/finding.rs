@@ -86,6 +86,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         ports: ports(group, lost_ms),
         port_table: None,
         mount_table: None,
+        collectives: None,
         storage: storage(group, lost_ms),
         causes,
         spans: spans(group),

@@ -177,6 +177,7 @@ fn standings(hour: i64) -> Vec<Standing> {
         }],
         ports: Vec::new(),
         mounts: Vec::new(),
+        collectives: Vec::new(),
     };
     let slow = Standing {
         checks: vec![check("thp_enabled", "fail", "pass")],

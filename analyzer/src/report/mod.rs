@@ -14,6 +14,7 @@ mod advisory;
 mod build;
 mod caused;
 mod chart;
+mod collectives;
 mod comparison;
 mod contradiction;
 pub mod csv;
@@ -62,6 +63,7 @@ mod waterfall;
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
 pub(crate) use build::{Ledger, other_rules};
 pub use build::{build, build_by_team};
+pub use collectives::{InCollectives, LastComer};
 pub use comparison::Comparison;
 pub use contradiction::Contradiction;
 pub(crate) use fill::{About, filled};
@@ -363,6 +365,9 @@ pub struct Finding {
     /// All ports of the run; null where nothing is kept of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_table: Option<PortTable>,
+    /// The time of the run in collectives, as NCCL's Inspector tells it; null where it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<InCollectives>,
     /// The network file systems and disks that were waited for, the one that took the most first; shares are of this finding's
     /// loss. Empty where none is named.
     pub storage: Vec<Storage>,
@@ -516,6 +521,7 @@ impl Report {
         for finding in &mut self.findings {
             finding.port_table = port_table::port_table(finding, &outlook.standings);
             finding.mount_table = mount_table::mount_table(finding, &outlook.standings);
+            finding.collectives = collectives::in_collectives(finding, &outlook.standings);
         }
         let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));
         let tuning = tuning::tuning(

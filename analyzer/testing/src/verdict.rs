@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{
-    Advice, Advisory, Cause, CauseKind, CheckEnd, Class, Damage, Drift, Evidence, Exhaustion, Fault, Forecast,
-    HOUR_MS as HOUR, Interval, Kind, Level, Measure, Memory, MountUse, Outlook, Paired, PortUse, Prospect, Risk, Shape,
-    Standing, TimeToLimit, Version,
+    Advice, Advisory, Cause, CauseKind, CheckEnd, Class, CollectiveUse, Damage, Drift, Evidence, Exhaustion, Fault,
+    Forecast, HOUR_MS as HOUR, Interval, Kind, Level, Measure, Memory, MountUse, Outlook, Paired, PortUse, Prospect,
+    Risk, Shape, Standing, TimeToLimit, Version,
 };
 
 /// A verdict without further detail: all of this time of the GPU `GPU-a` on the node `n1`.
@@ -118,6 +118,22 @@ pub fn standing(node: &str, hour: TimeMs) -> Standing {
         paired: vec![paired],
         ports: vec![port(node, hour)],
         mounts: vec![mount(node, hour)],
+        collectives: vec![collectives(node, hour)],
+    }
+}
+
+/// What a GPU did in collectives in an hour.
+fn collectives(node: &str, hour: TimeMs) -> CollectiveUse {
+    CollectiveUse {
+        cluster: Some("east".to_owned()),
+        node: node.to_owned(),
+        owner: "llm".to_owned(),
+        gpu: "GPU-1".to_owned(),
+        start_ms: hour * HOUR,
+        seconds: 900.0,
+        late_seconds: 300.0,
+        collectives: 200,
+        last: 20,
     }
 }
 

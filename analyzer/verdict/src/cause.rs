@@ -12,8 +12,8 @@ pub struct Cause {
     /// The cause.
     pub kind: CauseKind,
     /// What has it: the RDMA port (`device/port`) or network interface of the node that the time is charged to, the mount
-    /// point (else the export) of a network file system of the GPU's own node, or the disk that is limited; null where none is
-    /// named.
+    /// point (else the export) of a network file system of the GPU's own node, the disk that is limited, or the operation of a
+    /// collective that no rank completes; null where none is named.
     pub which: Option<String>,
 }
 
@@ -74,6 +74,10 @@ causes! {
         does SATURATED,
     Hang of CollectiveWait "hang" "All ranks wait, and nothing is exchanged: one never came, or is in another collective."
         does HANG,
+    LateRanks of CollectiveWait "late_ranks" "Ranks come late to the collective by turns, and the others wait for them."
+        does LATE_RANKS,
+    Exchange of CollectiveWait "exchange" "The ranks wait for the exchange itself, not for each other."
+        does EXCHANGE,
     NotAnswering of DataloaderStorage "not_answering" "The server of a network file system did not answer, and requests were sent again."
         does NOT_ANSWERING,
     SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do."

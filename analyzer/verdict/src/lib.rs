@@ -29,7 +29,7 @@ pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
 pub use latency::{Histogram, Latency};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
 pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
-pub use standing::{CheckEnd, Drift, Measure, Paired, Standing};
+pub use standing::{CheckEnd, CollectiveUse, Drift, Measure, Paired, Standing};
 pub use team_time::TeamTime;
 pub use used::{MountUse, PortUse};
 

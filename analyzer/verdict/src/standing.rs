@@ -34,6 +34,9 @@ pub struct Standing {
     /// What its network file systems did, where a run of it waited for one: those of the run that show most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountUse>,
+    /// What its GPUs did in collectives, where their ranks were matched with all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collectives: Vec<CollectiveUse>,
 }
 
 /// A check that did not pass.
@@ -106,4 +109,38 @@ pub struct Paired {
     pub slowdown: f64,
     /// The same of the slowest of the others. Several that are slow alike point to what they do in the run.
     pub next: f64,
+}
+
+/// What a GPU of a run did in collectives in a window, as NCCL's Inspector told it. It may have computed at the same time, and
+/// been in several collectives at once: this is no time of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CollectiveUse {
+    /// The cluster of the node; null where series name none.
+    pub cluster: Option<String>,
+    /// The node.
+    pub node: String,
+    /// The run.
+    pub owner: String,
+    /// The GPU's UUID.
+    pub gpu: String,
+    /// Start of the window, Unix milliseconds, UTC.
+    pub start_ms: TimeMs,
+    /// Time in collectives, in seconds, of half hours in which enough of them were matched between the ranks.
+    pub seconds: f64,
+    /// Of that, waiting for late ranks.
+    pub late_seconds: f64,
+    /// Collectives that were matched: every 16th at most.
+    pub collectives: u64,
+    /// In how many of them it came last of all ranks: by a tenth of the time of the next one at least.
+    pub last: u64,
+}
+
+impl CollectiveUse {
+    /// Adds what it did in another time.
+    pub fn add(&mut self, other: &CollectiveUse) {
+        self.seconds += other.seconds;
+        self.late_seconds += other.late_seconds;
+        self.collectives += other.collectives;
+        self.last += other.last;
+    }
 }

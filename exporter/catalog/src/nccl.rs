@@ -30,18 +30,15 @@ crate::metric_rows! {
     }
     NCCL_SAMPLED_SEQUENCE = Gauge None "goodput_nccl_sampled_sequence" ["gpu", "UUID", "owner", "comm", "operation", "slot"] {
         "Number of the last collective whose number is 16 times the slot, modulo 128: every rank keeps the same ones, so that their times can be compared across nodes. Of the two pairs of communicator and operation that moved most bytes.",
-        from "NCCL Inspector JSON, coll_sn", by "nccl", series "8 for each of 2 pairs of communicator and operation, per GPU and owner", since "0.3.0",
-        for "to match the same collective on all nodes of a job"
+        from "NCCL Inspector JSON, coll_sn", by "nccl", series "8 for each of 2 pairs of communicator and operation, per GPU and owner", since "0.3.0"
     }
     NCCL_SAMPLED_SECONDS = Gauge Seconds "goodput_nccl_sampled_seconds" ["gpu", "UUID", "owner", "comm", "operation", "slot"] {
         "Time that the collective of goodput_nccl_sampled_sequence with the same labels took on this rank. The rank that needed least came last, and the difference to it is waiting.",
-        from "NCCL Inspector JSON, coll_exec_time_us", by "nccl", series "8 for each of 2 pairs of communicator and operation, per GPU and owner", since "0.3.0",
-        for "to tell late ranks from slow transfer across nodes: the excess over the least of all ranks is waiting"
+        from "NCCL Inspector JSON, coll_exec_time_us", by "nccl", series "8 for each of 2 pairs of communicator and operation, per GPU and owner", since "0.3.0"
     }
     NCCL_COMMUNICATOR = Info None "goodput_nccl_communicator_info" ["gpu", "UUID", "owner", "comm", "ranks", "nodes", "rank"] + ["name"] {
         "Communicator of NCCL: its ranks, its nodes, and the rank of this GPU in it. The name that the program gave it is shown with --nccl.comm-names only.",
-        from "NCCL Inspector JSON, header", by "nccl", series "1 per communicator, at most 4 per GPU and owner", since "0.3.0",
-        for "to see which communicator is that of all ranks, and which rank a GPU has in it"
+        from "NCCL Inspector JSON, header", by "nccl", series "1 per communicator, at most 4 per GPU and owner", since "0.3.0"
     }
     NCCL_LOST = Counter None "goodput_nccl_lost_records_total" ["owner", "reason"] {
         "Records of NCCL Inspector that are missing from the counters of this owner. overwritten: the plug-in's buffer was full. gap: numbers that were never written, those of small collectives included. behind: passed over because the file grows faster than it is read. rejected: lines that make no sense or have an unknown version. implausible: times or bandwidths that cannot be.",

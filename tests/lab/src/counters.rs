@@ -1,5 +1,6 @@
 //! What a simulated machine counts, from which exporters tell and the truth is known.
 
+use super::collectives::Rank;
 use super::network::Carried;
 use super::storage::Mounted;
 
@@ -24,6 +25,8 @@ pub struct GpuCounters {
     pub hot: f64,
     /// At clocks lowered to stay within the power limit.
     pub capped: f64,
+    /// Its rank in collectives.
+    pub rank: Rank,
     /// Lost by the driver.
     pub lost: f64,
     /// Where the time of a held GPU went, by the state that it was in: the truth.

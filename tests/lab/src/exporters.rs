@@ -7,6 +7,7 @@ use goodput_catalog::{HOST_LABEL, Metric};
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series, TimeMs};
 use serde::Deserialize;
 
+mod collectives;
 mod dcgm;
 mod mounts;
 pub mod others;

@@ -4,6 +4,7 @@
 mod artifacts;
 pub mod board;
 pub mod cgroup;
+pub mod collectives;
 pub mod counters;
 pub mod demo;
 pub mod exporters;

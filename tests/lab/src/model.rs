@@ -489,10 +489,17 @@ impl Machine {
                 let busy = if phase.gaps { TICK * useful } else { TICK };
                 (Spent { work, launching, slowed: TICK * (1.0 - clock), ..none }, busy, active)
             }
-            Work::Waits => (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth),
+            Work::Waits => {
+                self.counters.gpus[gpu].rank.within += TICK;
+                (Spent { waiting: TICK, ..none }, TICK, TICK * phase.spin_depth)
+            }
             Work::Exchanges(left) => {
-                self.gpus[gpu].does =
-                    if left - TICK < TICK / 2.0 { Work::Nothing } else { Work::Exchanges(left - TICK) };
+                let is_over = left - TICK < TICK / 2.0;
+                self.gpus[gpu].does = if is_over { Work::Nothing } else { Work::Exchanges(left - TICK) };
+                self.counters.gpus[gpu].rank.within += TICK;
+                if is_over {
+                    self.counters.gpus[gpu].rank.complete(phase.inspector);
+                }
                 let sound = phase.network.as_ref().and_then(|network| network.sound);
                 let delayed = if sound.is_some_and(|sound| left - sound > TICK / 2.0) { TICK } else { 0.0 };
                 (Spent { waiting: TICK, delayed, ..none }, TICK, TICK * phase.spin_depth)
@@ -531,9 +538,13 @@ impl Machine {
     pub fn go_on(&mut self, phase: &Phase) {
         self.steps += 1;
         phase.network.iter().for_each(|network| self.counters.network.exchange(network));
-        for gpu in &mut self.gpus {
-            let exchanges = phase.exchange >= TICK / 2.0;
+        let (gpus, exchanges) = (self.gpus.len(), phase.exchange >= TICK / 2.0);
+        for (n, gpu) in self.gpus.iter_mut().enumerate() {
             gpu.does = if exchanges { Work::Exchanges(phase.exchange) } else { Work::Nothing };
+            let is_ahead = phase.inspector.is_some_and(|inspector| inspector.stays_behind) && !phase.is_odd(n, gpus);
+            if is_ahead || !exchanges {
+                self.counters.gpus[n].rank.complete(phase.inspector);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::collectives::Inspector;
 use super::network::Network;
 use super::serving::Server;
 use super::storage::Storage;
@@ -149,6 +150,8 @@ pub struct Phase {
     pub exchange: f64,
     /// The RDMA ports and the interface over which they do so, where exporters have them.
     pub network: Option<Network>,
+    /// How the job tells of its collectives, where NCCL's Inspector writes them.
+    pub inspector: Option<Inspector>,
     /// Where batches come from and saves go to, where exporters tell of mounts and limits.
     pub storage: Option<Storage>,
     /// Share of the multiprocessors that kernels occupy while they spin until the other ranks are there.
@@ -271,6 +274,7 @@ impl Default for Phase {
             sync: false,
             exchange: 0.0,
             network: None,
+            inspector: None,
             storage: None,
             spin_depth: 0.0,
             spin_watts: SPINNING_WATTS,

@@ -91,6 +91,7 @@ fn what_follows_from_something_worse_is_held_back() -> Result<()> {
         port("GoodputRdmaTimeouts", "1"),
         json!({"alertname": "GoodputRdmaPortDown", "instance": "down", "device": "mlx5_0", "port": "1"}),
         json!({"alertname": "GoodputNfsNotAnswering", "instance": "down", "mount": "/data"}),
+        json!({"alertname": "GoodputNcclStalled", "instance": "down", "owner": "pod/a"}),
         json!({"alertname": "GoodputNodeSwapFull", "instance": "down"}),
         json!({"alertname": "GoodputReadingDenied", "instance": "down", "unseen": "XIDs"}),
         json!({"alertname": "GoodputKubeletAllocationsUnknown", "instance": "down"}),

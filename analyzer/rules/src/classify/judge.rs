@@ -17,8 +17,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory, energy, network,
-    paired, sampling, storage, straggler,
+    Advisory, Cell, Class, CollectiveUse, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory,
+    energy, nccl, network, paired, sampling, storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -61,6 +61,8 @@ pub struct Judged {
     pub ports: Vec<PortUse>,
     /// What network file systems did in UTC hours in which their run waited for one.
     pub mounts: Vec<MountUse>,
+    /// What GPUs did in collectives, where NCCL's Inspector tells it; by UTC hour.
+    pub collectives: Vec<CollectiveUse>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -202,7 +204,9 @@ impl Run {
         straggler::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
-        self.judged.ports.extend(network::charge(&mut booked, sources, &self.capacity, &window, t));
+        let (ports, collectives) = nccl::charge(&mut booked, sources, &self.capacity, &window, t);
+        self.judged.ports.extend(ports);
+        self.judged.collectives.extend(collectives);
         let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
         for (node, finished) in &finished {
             finished.as_ref().err().into_iter().for_each(|reason| failed.add(node, reason));

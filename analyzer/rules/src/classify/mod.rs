@@ -60,6 +60,7 @@ mod low_occupancy;
 mod maintenance;
 mod memory_bound;
 mod memory_pressure;
+mod nccl;
 mod network;
 mod no_demand;
 mod node;
@@ -103,8 +104,8 @@ pub use crash::{CRASH_SIGNALS, LOST_REACH_MS};
 pub use derate::{DERATES, Derate};
 pub use energy::Excess;
 use goodput_verdict::{
-    Advice, Advisory, Cause, CauseKind, Class, Culprit, Energy, Evidence, Group, Interval, Measure, MountUse, Paired,
-    PortUse, Version,
+    Advice, Advisory, Cause, CauseKind, Class, CollectiveUse, Culprit, Energy, Evidence, Group, Interval, Measure,
+    MountUse, Paired, PortUse, Version,
 };
 pub use judge::{
     Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, judge_cells, judge_onward, judge_series, judge_told,

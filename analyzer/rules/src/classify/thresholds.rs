@@ -457,6 +457,12 @@ thresholds! {
     straggler_known_ratio = 0.8 "ratio of GPUs" in 0.0..=1.0,
         "No straggler is named while less than this share of a run's GPUs is known: it may be one of the others.",
         from "TraceML: the cause of a straggler is named from a coverage of 80 %";
+    nccl_matched_seconds = 900.0 "seconds" in 900.0..=1800.0,
+        "Time of a half hour, by minutes with a collective of which all ranks tell, that is needed to split waiting in collectives.",
+        from "own simulations: one step in ten that is ten times as late is off by 0.05 in half an hour with 900 collectives, by 0.5 in a minute";
+    nccl_slow_ratio = 0.8 "ratio" in 0.3..=1.0,
+        "Bus bandwidth of a run's collectives without waiting for late ranks, as a share of that of its best half hour around, below which the exchange is slow.",
+        from "own choice: jitter alone leaves it within 0.02";
     launching_cores = 0.75 "cores per GPU" in 0.1..=8.0,
         "CPUs per GPU beyond what loaders need for the batches done, from which a thread is busy with launching kernels.",
         from "definition: kernels are launched by one thread per process, and one core is all it can use; less a quarter for cells that begin in the middle";

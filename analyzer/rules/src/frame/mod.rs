@@ -214,7 +214,8 @@ fn frames_of<'s, 'a: 's>(
 ) -> Framed {
     let reach = around.ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
-    let mut sources = epochs::cut(sources.filter_map(|s| s.within(&range)).collect());
+    let laid = sources.filter(|source| !source.meaning.signal.is_of_collectives());
+    let mut sources = epochs::cut(laid.filter_map(|s| s.within(&range)).collect());
     exporters::note(&mut sources);
     let failed = failed::scrapes(&sources);
     for (source, times) in sources.iter_mut().filter_map(|s| failed.get(&s.target).map(|times| (s, times))) {

@@ -452,6 +452,18 @@ signals! {
     JobNumaAllowedCpus "job_numa_allowed_cpus" Job State "cores" up to 1e6,
     /// Anonymous and shared memory of the job on one NUMA node.
     JobNumaMemory "job_numa_memory" Job Gauge "bytes" up to 1e15,
+    /// Time that collectives of a communicator took on a rank, waiting for late ranks included.
+    CollectiveSeconds "collective_seconds" Job Counter "collectives in flight" up to 1e12,
+    /// Bytes that these moved, as NCCL counts bus bandwidth.
+    CollectiveBytes "collective_bytes" Job Counter "bytes per second" up to 1e19,
+    /// Number of the last collective that a rank completed.
+    CollectiveSequence "collective_sequence" Job State "number" up to 1e19,
+    /// Number of a collective of which all ranks tell.
+    SampledSequence "sampled_sequence" Job State "number" up to 1e19,
+    /// Time that it took on a rank.
+    SampledSeconds "sampled_seconds" Job State "seconds" up to 1e6,
+    /// How many ranks a communicator has; the content is in the labels.
+    Communicator "communicator" Job State "info" up to 1.0,
 }
 
 impl Signal {
@@ -462,6 +474,20 @@ impl Signal {
     /// Does it say by its labels alone who an owner belongs to, on whatever node, so that it has no reading?
     pub(crate) fn is_of_belonging(self) -> bool {
         matches!(self, Signal::PodController | Signal::JobController | Signal::JobAccount)
+    }
+
+    /// Is it of the ranks of communicators, which are matched with each other and not laid on the grid?
+    pub(crate) fn is_of_collectives(self) -> bool {
+        use Signal as S;
+        matches!(
+            self,
+            S::CollectiveSeconds
+                | S::CollectiveBytes
+                | S::CollectiveSequence
+                | S::SampledSequence
+                | S::SampledSeconds
+                | S::Communicator
+        )
     }
 
     /// Is a reading the mean of a server's engines, and not their sum? Each has a clock of its own.

@@ -20,7 +20,7 @@ pub enum Entity<'a> {
     Node,
     /// The owner with this id, on the node that the series came from.
     Job(&'a str),
-    /// An owner wherever it holds GPUs: one of [`servers_named`].
+    /// An owner wherever it holds GPUs: one of [`servers_named`]; or a rank of a communicator, which its labels name.
     Server,
 }
 

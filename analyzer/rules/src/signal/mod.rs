@@ -7,6 +7,7 @@ mod bounds;
 mod list;
 mod meaning;
 mod mig;
+mod nccl;
 mod network;
 mod origin;
 mod servers;

@@ -13,7 +13,7 @@ use goodput_catalog::{
 };
 
 use super::Signal;
-use super::{network, servers, storage};
+use super::{nccl, network, servers, storage};
 use goodput_exposition::sample::Labels;
 
 /// What an entity has several of, each with a reading of its own.
@@ -460,9 +460,9 @@ static ROWS: &[Row] = &[
     container("container_oom_events_total", Signal::JobOomKills),
 ];
 
-/// Every row, those of networks, of storage and of servers last.
+/// Every row, those of networks, of storage, of collectives and of servers last.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(network::ROWS).chain(storage::ROWS).chain(servers::ROWS)
+    ROWS.iter().chain(network::ROWS).chain(storage::ROWS).chain(nccl::ROWS).chain(servers::ROWS)
 }
 
 /// Labels of a series for each row, with the factor to base units: one GPU, one owner, two NUMA nodes.

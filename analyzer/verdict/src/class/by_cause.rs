@@ -140,6 +140,47 @@ pub(crate) const HANG: &[Remedy] = &[
     },
 ];
 
+/// Ranks that have more to do by turns: what differs is the work, or what disturbs it.
+pub(crate) const LATE_RANKS: &[Remedy] = &[
+    Remedy {
+        action: "Even the work of a step out between ranks: sort or pack samples by their length, and balance experts and pipeline \
+                 stages.",
+        command: Some("torch.utils.data.DataLoader(..., batch_sampler=by_length)"),
+        risk: "batches by length are less random",
+        source: "PyTorch documentation, torch.utils.data",
+        ..Remedy::BY_OWNER
+    },
+    Remedy {
+        action: "See what holds ranks up now and then: garbage collection, a validation or logging on one rank, loaders that run dry. A \
+                 profile of some steps of all ranks shows who comes late.",
+        command: Some("torch.profiler.profile(schedule=torch.profiler.schedule(wait=10, warmup=2, active=5))"),
+        risk: "the profiler slows the steps that it records",
+        source: "PyTorch documentation, torch.profiler",
+        ..Remedy::BY_OWNER
+    },
+];
+
+/// Late ranks are excluded: what is left is how much is exchanged, how fast, and what goes on at the same time.
+pub(crate) const EXCHANGE: &[Remedy] = &[
+    Remedy {
+        action: "Let the exchange and computing overlap: larger or smaller buckets, prefetching of shards.",
+        command: Some(
+            "DistributedDataParallel(..., bucket_cap_mb=100); FullyShardedDataParallel(..., forward_prefetch=True)",
+        ),
+        risk: "buckets and shards that are fetched ahead take device memory",
+        source: "PyTorch documentation, DistributedDataParallel and FullyShardedDataParallel",
+        ..Remedy::BY_OWNER
+    },
+    FEWER_BYTES,
+    Remedy {
+        action: "Measure what the network gives without the job, and compare: a sound one reaches its line rate less a tenth or two.",
+        command: Some("mpirun -np 16 all_reduce_perf -b 1G -e 8G -f 2"),
+        who: "the job's owner, on nodes without a job",
+        source: "NVIDIA nccl-tests",
+        ..Remedy::LIVE
+    },
+];
+
 const NFSIOSTAT: Remedy = Remedy {
     action: "See what takes the time of the mount's requests: waiting at this node (avg queue), or the network and the server (avg \
              RTT).",

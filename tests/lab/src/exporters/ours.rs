@@ -73,6 +73,7 @@ impl Recorder {
         self.network(samples, view, target);
         self.nvlinks(samples, view, target);
         self.mounts(samples, view, target);
+        self.collectives(samples, view, target);
         let mut node = |row: &Metric, labels: &[(&str, &str)], value| push(samples, row, target, labels, value);
         node(&host::NODE_BOOT_TIME, &[], booted);
         node(&host::NODE_INFO, &[("nodename", &self.node)], 1.0);

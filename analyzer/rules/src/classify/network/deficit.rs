@@ -7,11 +7,13 @@ use std::collections::HashMap;
 
 use super::super::cell::Part;
 use super::super::judge::{Booked, book_cell};
+use super::super::nccl::Collectives;
 use super::super::straggler::Member;
 use super::super::thresholds::confidence::{COUNTED, INFERRED, NODE_WIDE};
 use super::super::{CauseKind, Class, Fact, Thresholds};
 use super::evidence::{Evidence, Grade, is_clean, is_state};
 use super::exchange::Exchange;
+use super::is_late;
 
 /// How many cells without evidence a cell is compared with at most (own choice: a quartile of them is three cells).
 const NEAREST: usize = 12;
@@ -35,6 +37,7 @@ pub(super) struct Deficit<'r, 'a> {
     before: Option<f64>,
     /// How long the GPU of the run waited that waited least, cell by cell.
     least: &'r [Option<f64>],
+    collectives: &'r Collectives,
     /// How long it waited in cells outside the window, as far as that was asked.
     around: HashMap<(usize, bool), Option<f64>>,
 }
@@ -67,9 +70,10 @@ impl<'r, 'a> Deficit<'r, 'a> {
         told: &'r [Vec<Evidence>],
         before: Option<f64>,
         least: &'r [Option<f64>],
+        collectives: &'r Collectives,
     ) -> Option<Self> {
         let side = run.side_of(booked[member.gpu].course.node)?;
-        Some(Self { member, booked, run, told, side, before, least, around: HashMap::new() })
+        Some(Self { member, booked, run, told, side, before, least, collectives, around: HashMap::new() })
     }
 
     /// What the network took of the cell.
@@ -91,7 +95,8 @@ impl<'r, 'a> Deficit<'r, 'a> {
         {
             return Cost::Lost(lost);
         }
-        let deficit = usual.map(|usual| waits - usual);
+        let slower = || self.slower_collectives(index, waits, found.kind, t);
+        let deficit = usual.map(|usual| waits - usual).or_else(slower);
         let bound = match (deficit, found.bound) {
             (Some(deficit), Some(bound)) => deficit.min(bound),
             (Some(deficit), None) => deficit,
@@ -118,6 +123,15 @@ impl<'r, 'a> Deficit<'r, 'a> {
         Cost::Lost(Lost { share, of_work: false, confidence, facts })
     }
 
+    /// What transfers take longer than in the run's best half hour around, as NCCL's Inspector tells: it needs no cells without
+    /// evidence around.
+    fn slower_collectives(&self, index: usize, waits: f64, kind: CauseKind, t: &Thresholds) -> Option<f64> {
+        let is_asked = matches!(kind, CauseKind::Errors | CauseKind::Congested);
+        let start = self.booked[self.member.gpu].course.node.cells[index].start;
+        let share = self.collectives.slower(self.member.gpu, self.member.owner, start, t).filter(|_| is_asked)?;
+        Some(waits * share)
+    }
+
     /// By which share fewer bytes are exchanged than hours ago: as many steps fewer are done, as far as nothing else than
     /// waiting keeps the GPU from them.
     fn slower(&self, index: usize, waits: f64, found: &Evidence, t: &Thresholds) -> Option<Lost> {
@@ -125,7 +139,7 @@ impl<'r, 'a> Deficit<'r, 'a> {
         let left = self.run.sides[self.side].exchanged(index)? / before;
         let own = &self.booked[self.member.gpu];
         let parts = own.cells.get(index.checked_sub(own.course.node.body.start)?)?;
-        let works = share(parts, self.member.owner, own, index, |class| class == Class::Productive)?;
+        let works = share(parts, self.member.owner, own, index, |part| part.class == Class::Productive)?;
         let share = (1.0 - left - (1.0 - works - waits)).min(found.bound.unwrap_or(1.0));
         let signal = if self.run.has_several_nodes() { SOUND } else { SOUND_ON_NODE };
         let sound = Fact { signal, unit: "bytes per second", value: before, threshold: 0.0 };
@@ -170,13 +184,13 @@ impl<'r, 'a> Deficit<'r, 'a> {
     fn waited(&mut self, index: usize, kind: CauseKind, t: &Thresholds) -> Option<f64> {
         let own = &self.booked[self.member.gpu];
         if own.course.node.body.contains(&index) {
-            return share(&own.cells[index - own.course.node.body.start], self.member.owner, own, index, |class| {
-                is_waiting(class, kind)
+            return share(&own.cells[index - own.course.node.body.start], self.member.owner, own, index, |part| {
+                is_waiting(part, kind)
             });
         }
         *self.around.entry((index, is_state(kind))).or_insert_with(|| {
             let parts = book_cell(&own.course, index, t).ok()?;
-            share(&parts, self.member.owner, own, index, |class| is_waiting(class, kind))
+            share(&parts, self.member.owner, own, index, |part| is_waiting(part, kind))
         })
     }
 }
@@ -201,7 +215,7 @@ pub(super) fn least(
         let own = &booked[member.gpu];
         let index = run.index_at(own.course.node, cell)?;
         let parts = own.cells.get(index.checked_sub(own.course.node.body.start)?)?;
-        share(parts, member.owner, own, index, |class| is_waiting(class, kind))
+        share(parts, member.owner, own, index, |part| is_waiting(part, kind))
     };
     let least = |(cell, found): (usize, &Vec<Evidence>)| {
         let kind = found.first()?.kind;
@@ -210,18 +224,20 @@ pub(super) fn least(
     told.iter().enumerate().map(least).collect()
 }
 
-/// May the network be what is waited for? The time that it waited for one rank is waiting too.
-fn is_waiting(class: Class, kind: CauseKind) -> bool {
-    matches!(class, Class::CollectiveWait | Class::Straggler) || class == Class::LaunchBound && is_state(kind)
+/// May the network be what is waited for? The time that it waited for one rank is waiting too; that for ranks that are known to
+/// be late by turns is not.
+fn is_waiting(part: &Part, kind: CauseKind) -> bool {
+    matches!(part.class, Class::CollectiveWait | Class::Straggler) && !is_late(part)
+        || part.class == Class::LaunchBound && is_state(kind)
 }
 
-/// The share of the owner's time that is of these classes; `None` where it did not hold the GPU for half of the cell.
+/// The share of the owner's time that these parts have; `None` where it did not hold the GPU for half of the cell.
 fn share(
     parts: &[(Part, i64)],
     owner: &str,
     booked: &Booked<'_>,
     index: usize,
-    is_counted: impl Fn(Class) -> bool,
+    is_counted: impl Fn(&Part) -> bool,
 ) -> Option<f64> {
     let own = || parts.iter().filter(|(part, _)| part.owner.as_deref() == Some(owner));
     let owned: i64 = own().map(|(_, ms)| ms).sum();
@@ -229,6 +245,6 @@ fn share(
     if 2 * owned < span.end - span.start {
         return None;
     }
-    let counted: i64 = own().filter(|(part, _)| is_counted(part.class)).map(|(_, ms)| ms).sum();
+    let counted: i64 = own().filter(|(part, _)| is_counted(part)).map(|(_, ms)| ms).sum();
     Some(counted as f64 / owned as f64)
 }

@@ -26,6 +26,7 @@ use super::advisory;
 use super::cell::Part;
 use super::intervals::Entry;
 use super::judge::Booked;
+use super::nccl::Collectives;
 use super::run::Run;
 use super::straggler::{self, Member};
 use super::{Capacity, Cause, CauseKind, Class, Culprit, Node, PortUse, Thresholds};
@@ -84,6 +85,7 @@ pub(super) fn charge(
     booked: &mut [Booked<'_>],
     sources: &[Source<'_>],
     capacity: &Capacity,
+    collectives: &Collectives,
     window: &Range<TimeMs>,
     t: &Thresholds,
 ) -> Vec<PortUse> {
@@ -98,7 +100,8 @@ pub(super) fn charge(
     let lasting: BTreeSet<&str> = slow.iter().filter(|slow| slow.lasts(t)).flat_map(Slow::gpus).collect();
     // Only what lasts is compared with what was hours ago, for that is costly.
     let before = if lasting.is_empty() { Vec::new() } else { before::nodes(sources, &lasting, window) };
-    let costs: Vec<Costs> = slow.par_iter().map(|slow| slow.costs(booked, &before, capacity, t)).collect();
+    let costs: Vec<Costs> =
+        slow.par_iter().map(|slow| slow.costs(booked, &before, (capacity, collectives), t)).collect();
     let advised: Vec<Advised> =
         slow.par_iter().zip(&costs).flat_map_iter(|(slow, costs)| advice::of_ports(slow, costs, booked, t)).collect();
     let charged = slow.iter().zip(&costs).filter(|(_, costs)| !costs.charges.is_empty());
@@ -130,7 +133,13 @@ impl<'r, 'a> Slow<'r, 'a> {
         self.exchange.sides.iter().flat_map(|side| side.node.gpus.iter().map(|gpu| gpu.uuid.as_str()))
     }
 
-    fn costs(&self, booked: &[Booked<'a>], before: &[Node], capacity: &Capacity, t: &Thresholds) -> Costs {
+    fn costs(
+        &self,
+        booked: &[Booked<'a>],
+        before: &[Node],
+        (capacity, collectives): (&Capacity, &Collectives),
+        t: &Thresholds,
+    ) -> Costs {
         let Slow { run, members, exchange, told } = self;
         let rates = before::rates(before, exchange, told, run, t);
         let least = deficit::least(members, booked, exchange, told);
@@ -148,7 +157,8 @@ impl<'r, 'a> Slow<'r, 'a> {
                     own.course.node.cells[own.course.node.body.start].start,
                 )
             });
-            let Some(mut deficit) = Deficit::of(*member, booked, exchange, told, sound, &least) else { continue };
+            let deficit = Deficit::of(*member, booked, exchange, told, sound, &least, collectives);
+            let Some(mut deficit) = deficit else { continue };
             for index in own.course.node.body.clone() {
                 let Some(cell) = exchange.cell_of(own.course.node, index) else { continue };
                 let charged = told[cell].iter().enumerate().find_map(|(n, found)| {
@@ -196,6 +206,11 @@ impl Advised {
     }
 }
 
+/// Is it known that it waited for late ranks?
+fn is_late(part: &Part) -> bool {
+    part.cause.as_ref().is_some_and(|cause| cause.kind == CauseKind::LateRanks)
+}
+
 impl Charge {
     /// Is it time that a slow network explains? Threads that spin in a collective look like threads that launch: where a
     /// port's state says that the exchange is slow, it is that.
@@ -206,7 +221,7 @@ impl Charge {
             Class::Productive => self.lost.of_work,
             _ => false,
         };
-        is_its && part.owner.as_deref() == Some(&self.owner)
+        is_its && !is_late(part) && part.owner.as_deref() == Some(&self.owner)
     }
 
     fn book(self, booked: &mut [Booked<'_>]) {
