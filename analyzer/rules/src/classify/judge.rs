@@ -18,7 +18,7 @@ use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
     Advisory, Cell, Class, CollectiveUse, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory,
-    energy, nccl, network, paired, sampling, storage, straggler,
+    energy, nccl, paired, sampling, storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
