@@ -16,7 +16,7 @@ use goodput_verdict::Class;
 
 /// The line of time that someone held and no team's pattern matches.
 pub const UNASSIGNED: &str = "unassigned";
-/// The line of time that is nobody's in particular: see [`is_shared`].
+/// The line of time that belongs to no team: see [`is_shared`].
 pub const PLATFORM: &str = "platform";
 
 /// The teams of an organisation, and how loss that they share is charged.
@@ -143,7 +143,7 @@ impl Teams {
     }
 }
 
-/// Is time of the class a loss that all teams share? It is on the line [`PLATFORM`], whoever held the GPU.
+/// Is time of the class a loss that all teams share? It is on the line [`PLATFORM`], no matter which team held the GPU.
 #[must_use]
 pub fn is_shared(class: Class) -> bool {
     matches!(class, Class::Unallocated | Class::NoData | Class::Down | Class::Maintenance)

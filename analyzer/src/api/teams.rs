@@ -42,7 +42,7 @@ struct Team {
     row: Option<TeamRow>,
     /// Whom to write to, as the configuration says.
     contacts: Vec<Contact>,
-    /// The last 13 weeks, in order, of which the report was delivered; the last of them is `week`.
+    /// The last 13 weeks whose report was delivered, in order; the last is `week`.
     weeks: Vec<TeamWeek>,
     /// Its runs, greatest loss first.
     runs: Vec<Row>,

@@ -100,7 +100,7 @@ fn table(check: &TeamCheck) -> String {
         let (also, names) = (one.also.join(", "), one.names.join(", "));
         format!("{}  {}, also matched by {also}: {names}", amount(&one.amount), one.team)
     });
-    section("Matched by several teams, of which the first has it", twice.collect());
+    section("Matched by several teams; the first of them has it", twice.collect());
     section("Unassigned, to map next", check.map_next.iter().map(next).collect());
     shown
 }

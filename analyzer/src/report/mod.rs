@@ -29,6 +29,7 @@ pub mod html;
 mod identity;
 mod losses;
 pub mod markdown;
+mod most;
 mod mount_table;
 mod names;
 mod only;

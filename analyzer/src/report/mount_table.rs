@@ -5,23 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::most::Most;
 use super::sum::Amount;
 use super::{Finding, text, units};
 use goodput_verdict::{Class, MountUse, Standing};
 
-/// Rows that a reader sees.
-const MAX_ROWS: usize = 8;
-/// Rows of the JSON form.
-const MOST_ROWS: usize = 64;
-
 /// What the network file systems of a run did in the hours in which it waited for one.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct MountTable {
-    /// Those that show most, the one first for which the GPUs waited longest.
-    pub rows: Vec<MountRow>,
-    /// Other mounts of the run's nodes, which show less.
-    pub others: usize,
-}
+pub type MountTable = Most<MountRow>;
 
 /// A network file system of a node of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -69,9 +59,7 @@ pub(super) fn mount_table(finding: &Finding, standings: &[Standing]) -> Option<M
     let waited = |row: &MountRow| row.waited.as_ref().map_or(0, |amount| amount.gpu_ms);
     let is_waited_for = rows.iter().any(|row| row.waited.is_some());
     rows.sort_by(|a, b| waited(b).cmp(&waited(a)).then(b.all_seconds.total_cmp(&a.all_seconds)));
-    let most = most.max(rows.len());
-    rows.truncate(MOST_ROWS);
-    is_waited_for.then(|| MountTable { others: most - rows.len(), rows })
+    is_waited_for.then(|| Most::of(rows, most))
 }
 
 fn row((node, mount): (&str, &str), told: MountUse, finding: &Finding) -> MountRow {
@@ -98,18 +86,6 @@ fn row((node, mount): (&str, &str), told: MountUse, finding: &Finding) -> MountR
 }
 
 impl MountTable {
-    /// The rows that a reader sees.
-    #[must_use]
-    pub fn shown(&self) -> &[MountRow] {
-        &self.rows[..self.rows.len().min(MAX_ROWS)]
-    }
-
-    /// Mounts of the run's nodes that no reader sees.
-    #[must_use]
-    pub fn more(&self) -> usize {
-        self.others + self.rows.len() - self.shown().len()
-    }
-
     /// What the table says, in a sentence.
     #[must_use]
     pub fn said(&self, finding: &Finding) -> String {
@@ -137,19 +113,19 @@ impl MountRow {
     /// What was read, to be read.
     #[must_use]
     pub fn read(&self) -> String {
-        told(self.read_bytes, "bytes")
+        units::told(self.read_bytes, "bytes")
     }
 
     /// The time of a read, to be read.
     #[must_use]
     pub fn each(&self) -> String {
-        told(self.read_seconds, "seconds")
+        units::told(self.read_seconds, "seconds")
     }
 
     /// Its best, to be read.
     #[must_use]
     pub fn best(&self) -> String {
-        told(self.best_read_seconds, "seconds")
+        units::told(self.best_read_seconds, "seconds")
     }
 
     /// How much of it passed at the node, to be read.
@@ -161,13 +137,13 @@ impl MountRow {
     /// The time of another request, to be read.
     #[must_use]
     pub fn other_each(&self) -> String {
-        told(self.other_seconds, "seconds")
+        units::told(self.other_seconds, "seconds")
     }
 
     /// What was written, to be read.
     #[must_use]
     pub fn written(&self) -> String {
-        told(self.written_bytes, "bytes")
+        units::told(self.written_bytes, "bytes")
     }
 
     /// GPU-hours that waited for it, to be read.
@@ -175,10 +151,6 @@ impl MountRow {
     pub fn hours(&self) -> String {
         self.waited.as_ref().map_or("0".into(), Amount::hours)
     }
-}
-
-fn told(value: Option<f64>, unit: &str) -> String {
-    value.map_or(text::UNKNOWN.into(), |value| units::measure(value, unit))
 }
 
 #[cfg(test)]

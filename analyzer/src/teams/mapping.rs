@@ -1,4 +1,4 @@
-//! Whose time it is: the first entry of which a pattern matches. Each name is compared with the patterns once.
+//! Whose time it is: the first entry with a pattern that matches. Each name is compared with the patterns once.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ impl<'t> Mapping<'t> {
         }
     }
 
-    /// Every team of which a pattern matches, in order; the first of them has the time.
+    /// Every team with a pattern that matches, in order; the first of them has the time.
     #[must_use]
     pub fn claimants(&self, who: &Who<'_>) -> Vec<usize> {
         let mut teams: Vec<usize> =
@@ -196,7 +196,7 @@ impl<'m, 'i> Mapper<'m, 'i> {
         self.team(who).map_or(Line::Unassigned, Line::Team)
     }
 
-    /// The first team of which a pattern matches.
+    /// The first team with a pattern that matches.
     pub fn team(&mut self, who: Who<'i>) -> Option<usize> {
         let mut first = None::<usize>;
         for (field, name) in who.names() {

@@ -134,10 +134,10 @@ pub(super) async fn results(store: &impl Results) {
     finds_whose_intervals(store).await;
     finds_what_a_gpu_caused(store).await;
     finds_what_a_run_held(store).await;
-    a_week_keeps_the_teams_that_it_was_delivered_with(store).await;
 }
 
-async fn a_week_keeps_the_teams_that_it_was_delivered_with(store: &impl Results) {
+/// What a store of results holds of teams, where nothing was delivered before: a week keeps the teams that it was delivered with.
+pub(crate) async fn teams(store: &impl Results) {
     let time = |week: &str, team: &str, currency: Option<&str>, ms| TeamTime {
         week: week.to_owned(),
         team: team.to_owned(),

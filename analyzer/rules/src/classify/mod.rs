@@ -36,6 +36,7 @@ mod elsewhere;
 mod energy;
 mod exchange;
 mod explain;
+mod failed;
 mod fed;
 mod feeding_unsplit;
 mod gang_wait;

@@ -16,7 +16,7 @@ fn from(day: &str, ms: TimeMs, team: Team) -> Team {
     Team { valid_from: Some(ValidFrom::new(day.parse().unwrap(), ms)), ..team }
 }
 
-const NOBODY: Who<'static> = Who { node: "n1", account: None, owner: None, run: None };
+const UNKNOWN: Who<'static> = Who { node: "n1", account: None, owner: None, run: None };
 
 #[test]
 fn the_first_entry_has_the_time_whatever_its_pattern_looks_at() {
@@ -29,14 +29,14 @@ fn the_first_entry_has_the_time_whatever_its_pattern_looks_at() {
     let mapping = Mapping::at(&teams, 0);
     let mut mapper = Mapper::new(&mapping);
     for (who, class, expected) in [
-        (Who { account: Some("ml"), ..NOBODY }, Class::Productive, Some("ml")),
-        (Who { account: Some("ml"), owner: Some("vision/pod-1"), ..NOBODY }, Class::IdleHeld, Some("vision")),
+        (Who { account: Some("ml"), ..UNKNOWN }, Class::Productive, Some("ml")),
+        (Who { account: Some("ml"), owner: Some("vision/pod-1"), ..UNKNOWN }, Class::IdleHeld, Some("vision")),
         // An account of Slurm is not a namespace.
-        (Who { account: Some("vision"), owner: Some("slurm-1"), ..NOBODY }, Class::IdleHeld, Some("rest")),
-        (Who { run: Some("a/PyTorchJob/llm"), owner: Some("a/llm-0"), ..NOBODY }, Class::IdleHeld, Some("ml")),
-        (Who { node: "lab-7", ..NOBODY }, Class::StrandedMig, Some("lab")),
-        (Who { node: "lab-7", account: Some("cv-2"), ..NOBODY }, Class::IdleHeld, Some("vision")),
-        (NOBODY, Class::IdleHeld, None),
+        (Who { account: Some("vision"), owner: Some("slurm-1"), ..UNKNOWN }, Class::IdleHeld, Some("rest")),
+        (Who { run: Some("a/PyTorchJob/llm"), owner: Some("a/llm-0"), ..UNKNOWN }, Class::IdleHeld, Some("ml")),
+        (Who { node: "lab-7", ..UNKNOWN }, Class::StrandedMig, Some("lab")),
+        (Who { node: "lab-7", account: Some("cv-2"), ..UNKNOWN }, Class::IdleHeld, Some("vision")),
+        (UNKNOWN, Class::IdleHeld, None),
     ] {
         let line = mapper.line(class, who);
         let named = expected.map_or(Line::Unassigned, |name| Line::Team(mapping.place(name).unwrap()));
@@ -44,9 +44,9 @@ fn the_first_entry_has_the_time_whatever_its_pattern_looks_at() {
         assert_eq!(mapping.claimants(&who).first().copied(), mapper.team(who), "{who:?}");
     }
     for class in [Class::Unallocated, Class::NoData, Class::Down, Class::Maintenance] {
-        assert_eq!(mapper.line(class, Who { account: Some("ml"), ..NOBODY }), Line::Platform, "{class:?}");
+        assert_eq!(mapper.line(class, Who { account: Some("ml"), ..UNKNOWN }), Line::Platform, "{class:?}");
     }
-    let both = Who { node: "lab-7", account: Some("ml"), ..NOBODY };
+    let both = Who { node: "lab-7", account: Some("ml"), ..UNKNOWN };
     let names = mapping.claimants(&both).into_iter().map(|n| mapping.teams()[n].name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["ml", "lab", "rest"]);
 }
@@ -66,7 +66,7 @@ fn the_latest_entry_of_a_name_is_valid_and_a_parent_that_is_not_yet_there_is_non
     let at = |time| {
         let mapping = Mapping::at(&teams, time);
         let mut mapper = Mapper::new(&mapping);
-        let found = ["cv", "cv2"].map(|account| mapper.team(Who { account: Some(account), ..NOBODY }));
+        let found = ["cv", "cv2"].map(|account| mapper.team(Who { account: Some(account), ..UNKNOWN }));
         let named = found.map(|place| place.map(|n| mapping.teams()[n].name.clone()));
         let parent = mapping.parent(mapping.place("vision").unwrap()).map(|n| mapping.teams()[n].name.clone());
         (named.map(Option::unwrap_or_default), parent.unwrap_or_default(), mapping.teams().len())

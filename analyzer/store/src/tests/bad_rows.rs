@@ -83,7 +83,7 @@ async fn damage(dir: &Path, table: &str, change: &str) {
 
 type Read = (Verdicts, (Vec<Delivered>, Vec<TeamTime>, Option<String>), [Vec<RollUp>; 2]);
 
-/// What was delivered, and to whom the time was charged.
+/// What was delivered, and which team each part of the time was charged to.
 async fn sent(
     store: &impl ReadVerdicts,
     deliveries: Vec<Delivered>,

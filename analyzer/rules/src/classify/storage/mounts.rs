@@ -29,7 +29,7 @@ pub(super) fn distinct(node: &Node, signal: Signal, index: usize) -> Vec<(&str, 
     found
 }
 
-/// The network file systems of the node that requests are told of, each once, as in [`distinct`].
+/// The network file systems of the node that have requests, each once, as in [`distinct`].
 pub(super) fn names(node: &Node) -> impl Iterator<Item = &str> {
     let signals = [Signal::MountReads, Signal::MountOthers, Signal::MountWritten];
     let all: BTreeSet<&str> =
