@@ -36,7 +36,7 @@ fn report(from: &[&str], format: &str) -> String {
     let output = program().arg("report").args(WEEK).args(["--format", format]).args(from).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.len() > 500, "{text}");
+    assert!(text.lines().count() >= 5, "{text}");
     text
 }
 
