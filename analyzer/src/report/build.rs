@@ -253,8 +253,8 @@ fn compare(ledger: &Ledger<'_>, before: &Ledger<'_>, label: &str) -> Previous {
 
 fn coverage(items: &[Item<'_>], ledger: &Ledger<'_>, prices: &[Price]) -> Coverage {
     let mut by_signal: BTreeMap<Option<&str>, i64> = BTreeMap::new();
-    for i in items.iter().map(Item::interval).filter(|i| i.class != Class::NoData) {
-        *by_signal.entry(i.busy_signal.as_deref()).or_default() += i.ms;
+    for item in items.iter().filter(|item| item.class != Class::NoData) {
+        *by_signal.entry(item.grounds.busy_signal.as_deref()).or_default() += item.ms;
     }
     let (with_data, capacity) = (ledger.with_data(), ledger.capacity());
     let busy = |(signal, ms): (Option<&str>, i64)| BusySignal {

@@ -29,7 +29,7 @@ pub struct Contradiction {
 pub(super) fn contradictions(items: &[Item<'_>], capacity_ms: i64) -> Vec<Contradiction> {
     let mut by_name: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, HashSet<&str>)> = BTreeMap::new();
     for item in items {
-        for evidence in &item.contradictions {
+        for evidence in &item.grounds.contradictions {
             let (sum, classes, nodes) = by_name.entry(evidence).or_default();
             sum.add(item);
             classes.insert(item.class);

@@ -9,7 +9,7 @@ use super::chart::ticks;
 use super::evidence::Curves;
 use super::fill::{About, filled};
 use super::sum::{Amount, Sum};
-use super::summed::Item;
+use super::summed::{Item, Number};
 use super::{Finding, Period, Place, Port, Proof, Recoverable, Span};
 use goodput_verdict::{Basis, Class, Evidence, Gain, Group, Instance, Interval, Stretch};
 
@@ -23,27 +23,42 @@ pub(super) fn key(interval: &Interval) -> Key<'_> {
     (interval.class, interval.cluster.as_deref(), interval.holder(), node)
 }
 
+/// The same by numbers of names, within one sum.
+pub(super) type NumberedKey<'a> = (Class, Option<&'a str>, Option<Number>, Option<Number>);
+
+pub(super) fn numbered_key<'a>(item: &'a Item<'_>) -> NumberedKey<'a> {
+    let (interval, numbers) = (item.interval(), item.numbers());
+    (interval.class, interval.cluster.as_deref(), numbers.holder, interval.owner.is_none().then_some(numbers.node))
+}
+
+/// What items have that belong to one finding.
+pub(super) fn by_finding<'i, 'p>(items: &'i [Item<'p>]) -> HashMap<Key<'i>, Sum<'p>> {
+    let mut sums: HashMap<NumberedKey<'_>, (&'i Item<'p>, Sum<'p>)> = HashMap::new();
+    for item in items {
+        sums.entry(numbered_key(item)).or_insert_with(|| (item, Sum::default())).1.add(item);
+    }
+    sums.into_values().map(|(item, sum)| (key(item), sum)).collect()
+}
+
+/// All time of the period that is compared, in milliseconds, and that of each finding.
+pub(super) type Before<'i, 'p> = (i64, HashMap<Key<'i>, Sum<'p>>);
+
 /// Everything that is not productive, by class, cluster, run and node, without evidence.
-pub(super) fn findings(items: &[Item<'_>], before: Option<&[Item<'_>]>, capacity_ms: i64) -> Vec<Finding> {
-    let mut groups: HashMap<Key<'_>, Vec<&Item<'_>>> = HashMap::new();
+pub(super) fn findings(items: &[Item<'_>], before: Option<&Before<'_, '_>>, capacity_ms: i64) -> Vec<Finding> {
+    let mut groups: HashMap<NumberedKey<'_>, Vec<&Item<'_>>> = HashMap::new();
     for item in items.iter().filter(|i| i.class != Class::Productive && i.ms > 0) {
-        groups.entry(key(item)).or_default().push(item);
+        groups.entry(numbered_key(item)).or_default().push(item);
     }
-    let mut sums_before: HashMap<Key<'_>, Sum<'_>> = HashMap::new();
-    for item in before.unwrap_or_default() {
-        sums_before.entry(key(item)).or_default().add(item);
-    }
-    let capacity_before = before.map(|items| Sum::of(items).ms);
     let held = held_by(items);
     let finding = |(key, group): (Key<'_>, Vec<&Item<'_>>)| {
-        let previous = capacity_before.map(|whole| sums_before.get(&key).cloned().unwrap_or_default().amount(whole));
+        let previous = before.map(|(whole, sums)| sums.get(&key).cloned().unwrap_or_default().amount(*whole));
         let gain = key.0.info().gain;
         let sum = Sum::of(group.iter().copied());
         let lost = sum.amount(capacity_ms);
         let recoverable = gain.map(|gain| recoverable(gain, &lost, &group, &held));
         Finding { interval: sum.bounds(capacity_ms), previous, gain, recoverable, ..bare(key, &group, lost) }
     };
-    let mut groups: Vec<_> = groups.into_iter().collect();
+    let mut groups: Vec<_> = groups.into_values().filter_map(|group| Some((key(group.first()?), group))).collect();
     groups.sort_unstable_by_key(|(key, _)| *key);
     groups.into_iter().map(finding).collect()
 }
@@ -93,7 +108,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
         rule_versions: rule_versions(intervals()),
         evidence: Vec::new(),
-        missing: missing(intervals()),
+        missing: missing(group.iter().map(|item| item.grounds.missing.as_slice())),
         remedies,
         check: class.info().check,
         lost,
@@ -149,23 +164,27 @@ impl Finding {
 }
 
 /// Milliseconds for which a run held a GPU.
-type Held<'a> = HashMap<(Option<&'a str>, &'a str), i64>;
+type Held = HashMap<(Option<Number>, Number), i64>;
 
-fn held_by<'a>(items: &'a [Item<'_>]) -> Held<'a> {
+fn pair(item: &Item<'_>) -> (Option<Number>, Number) {
+    (item.numbers().holder, item.numbers().gpu)
+}
+
+fn held_by(items: &[Item<'_>]) -> Held {
     let mut held = Held::new();
-    for i in items.iter().map(Item::interval).filter(|i| i.class.group() != Group::Capacity) {
-        *held.entry((i.holder(), i.gpu.as_str())).or_default() += i.ms;
+    for item in items.iter().filter(|item| item.class.group() != Group::Capacity) {
+        *held.entry(pair(item)).or_default() += item.ms;
     }
     held
 }
 
 /// The gain's range as time, never more than was lost.
-fn recoverable(gain: &Gain, lost: &Amount, group: &[&Item<'_>], held: &Held<'_>) -> Recoverable {
+fn recoverable(gain: &Gain, lost: &Amount, group: &[&Item<'_>], held: &Held) -> Recoverable {
     let lost_ms = lost.gpu_ms as f64;
     let part = |figure: f64| match gain.basis {
         Basis::Loss => figure,
         Basis::Throughput => {
-            let pairs: HashSet<_> = group.iter().map(|i| (i.holder(), i.gpu.as_str())).collect();
+            let pairs: HashSet<_> = group.iter().map(|item| pair(item)).collect();
             let held: i64 = pairs.iter().filter_map(|pair| held.get(pair)).sum();
             held as f64 * figure / (1.0 + figure) / lost_ms
         }
@@ -266,8 +285,8 @@ pub(crate) fn rule_versions<'a>(group: impl Iterator<Item = &'a Interval>) -> Ve
 }
 
 /// Every signal that some interval missed, once.
-pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a Interval>) -> Vec<String> {
-    let signals: BTreeSet<&String> = group.flat_map(|i| &i.missing).collect();
+pub(crate) fn missing<'a>(group: impl Iterator<Item = &'a [String]>) -> Vec<String> {
+    let signals: BTreeSet<&String> = group.flatten().collect();
     signals.into_iter().cloned().collect()
 }
 

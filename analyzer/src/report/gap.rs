@@ -34,7 +34,7 @@ pub struct Gap {
 pub(super) fn gaps(items: &[Item<'_>], capacity_ms: i64) -> Vec<Gap> {
     let mut by_signal: BTreeMap<&str, (Sum<'_>, BTreeSet<Class>, HashSet<&str>)> = BTreeMap::new();
     for item in items {
-        for signal in &item.interval().missing {
+        for signal in &item.grounds.missing {
             let (sum, classes, nodes) = by_signal.entry(signal).or_default();
             sum.add(item);
             classes.insert(item.class);

@@ -6,13 +6,13 @@ use foldhash::{HashMap, HashMapExt as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::finding::{self, Before};
 use super::identity::finding_id;
 use super::scope::{Scope, Scopes};
 use super::sum::{Amount, Sum};
-use super::summed::Item;
 use super::{Finding, Recoverable};
 use goodput_rules::classify::sampling::Bounds;
-use goodput_verdict::{Class, Gain, Interval};
+use goodput_verdict::{Class, Gain};
 
 /// Findings of one class, cluster and scope.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -44,15 +44,16 @@ pub struct FindingGroup {
 /// Class, cluster and scope.
 type Key<'a> = (Class, Option<&'a str>, &'a Scope);
 
-fn key<'a>(scopes: &'a Scopes<'_>, i: &'a Interval) -> Option<Key<'a>> {
-    Some((i.class, i.cluster.as_deref(), scopes.get(i.cluster.as_deref(), i.holder(), Some(&i.node))?))
-}
-
-fn sums<'a, 'p>(scopes: &'a Scopes<'_>, items: &'a [Item<'p>]) -> HashMap<Key<'a>, Sum<'p>> {
+/// The sums of findings by what these have in common.
+fn sums<'a, 'p>(
+    scopes: &'a Scopes<'_>,
+    by_finding: &'a HashMap<finding::Key<'a>, Sum<'p>>,
+) -> HashMap<Key<'a>, Sum<'p>> {
     let mut sums: HashMap<Key<'a>, Sum<'p>> = HashMap::new();
-    for item in items {
-        if let Some(key) = key(scopes, item.interval()) {
-            sums.entry(key).or_default().add(item);
+    for ((class, cluster, holder, node), sum) in by_finding {
+        if let Some(scope) = scopes.get(*cluster, *holder, *node) {
+            let all = sums.entry((*class, *cluster, scope)).or_default();
+            *all = std::mem::take(all).plus(sum);
         }
     }
     sums
@@ -61,11 +62,10 @@ fn sums<'a, 'p>(scopes: &'a Scopes<'_>, items: &'a [Item<'p>]) -> HashMap<Key<'a
 /// The groups of these findings, in no order. Findings are in the order of their rank.
 pub(super) fn groups(
     findings: &[Finding],
-    items: &[Item<'_>],
-    before: Option<&[Item<'_>]>,
+    (scopes, by_finding): (&Scopes<'_>, &HashMap<finding::Key<'_>, Sum<'_>>),
+    before: Option<(&Before<'_, '_>, &Scopes<'_>)>,
     capacity_ms: i64,
 ) -> Vec<FindingGroup> {
-    let scopes = Scopes::of(items);
     let mut members: BTreeMap<Key<'_>, Vec<usize>> = BTreeMap::new();
     for (n, finding) in findings.iter().enumerate() {
         let Finding { class, cluster, owner, node, .. } = finding;
@@ -74,9 +74,8 @@ pub(super) fn groups(
             members.entry((*class, cluster.as_deref(), scope)).or_default().push(n);
         }
     }
-    let scopes_before = before.map(Scopes::of);
-    let before = before.zip(scopes_before.as_ref()).map(|(items, scopes)| (Sum::of(items).ms, sums(scopes, items)));
-    let sums = sums(&scopes, items);
+    let before = before.map(|((whole, by_finding), scopes)| (*whole, sums(scopes, by_finding)));
+    let sums = sums(scopes, by_finding);
     let group = |(key, members): (Key<'_>, Vec<usize>)| {
         let (class, cluster, scope) = key;
         let of = || members.iter().map(|n| &findings[*n]);

@@ -1,8 +1,10 @@
 //! The findings of a period, as far as sums tell them: in the order of their rank, without evidence.
 
-use super::finding::findings;
+use super::finding::{by_finding, findings};
 use super::group::{FindingGroup, groups};
 use super::order::rank;
+use super::scope::Scopes;
+use super::sum::Sum;
 use super::summed::Item;
 use super::{Amount, Finding};
 use goodput_verdict::Class;
@@ -21,11 +23,14 @@ pub(crate) struct Losses {
 impl Losses {
     /// Of what is summed of a period; shares are of `capacity_ms`.
     pub(crate) fn of(items: &[Item<'_>], before: Option<&[Item<'_>]>, capacity_ms: i64) -> Self {
-        let all = findings(items, before, capacity_ms);
+        let (sums, scopes) = (by_finding(items), Scopes::of(items));
+        let scopes_before = before.map(Scopes::of);
+        let before = before.map(|items| (Sum::of(items).ms, by_finding(items)));
+        let all = findings(items, before.as_ref(), capacity_ms);
         let (mut unjudged, mut findings): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| is_unjudged(f.class));
         unjudged.sort_by_key(|f| std::cmp::Reverse(f.lost.gpu_ms));
         rank(&mut findings);
-        let mut groups = groups(&findings, items, before, capacity_ms);
+        let mut groups = groups(&findings, (&scopes, &sums), before.as_ref().zip(scopes_before.as_ref()), capacity_ms);
         rank(&mut groups);
         Self { findings, groups, unjudged }
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use super::Row;
 use super::build::{Ledger, is_held};
 use super::sum::{Amount, Sum};
-use super::summed::Item;
+use super::summed::{Item, Number};
 use goodput_verdict::{Class, Culprit, Interval};
 
 goodput_catalog::named! {
@@ -36,28 +36,53 @@ goodput_catalog::named! {
 impl By {
     /// The lines, greatest loss first; `before` is the time that is compared.
     pub(crate) fn rows(self, items: &[Item<'_>], before: Option<&[Item<'_>]>) -> Vec<Row> {
-        let all = |_| true;
+        let lines = rows(self, items, before);
         match self {
-            Self::Class => rows(items, before, all, |i| RowKey::of_all(Some(i.class.name()))),
-            Self::Cluster => rows(items, before, all, |i| RowKey::of_all(i.cluster.as_deref())),
-            Self::Account => rows(items, before, is_held, |i| RowKey::of_all(i.account.as_deref())),
-            Self::Run => {
-                rows(items, before, is_held, |i| RowKey { cluster: i.cluster.as_deref(), ..RowKey::of_all(i.holder()) })
-            }
-            Self::Model => rows(items, before, all, |i| RowKey::of_all(i.model.as_deref())),
-            Self::Node => {
-                let lines = rows(items, before, all, |i| RowKey::of(&i.cluster, &i.node));
-                with_caused(lines, items, |i, culprit| Some(RowKey::of(&i.cluster, &culprit.node)))
-            }
-            Self::Gpu => {
-                let lines = rows(items, before, all, |i| RowKey::of(&i.cluster, &i.gpu).on(&i.node));
-                with_caused(lines, items, |i, culprit| {
-                    Some(RowKey::of(&i.cluster, culprit.gpu.as_deref()?).on(&culprit.node))
-                })
-            }
+            Self::Node => with_caused(lines, items, |i, culprit| Some(RowKey::of(&i.cluster, &culprit.node))),
+            Self::Gpu => with_caused(lines, items, |i, culprit| {
+                Some(RowKey::of(&i.cluster, culprit.gpu.as_deref()?).on(&culprit.node))
+            }),
+            _ => lines,
+        }
+    }
+
+    fn has(self, class: Class) -> bool {
+        match self {
+            Self::Account | Self::Run => is_held(class),
+            Self::Class | Self::Cluster | Self::Node | Self::Model | Self::Gpu => true,
+        }
+    }
+
+    fn key(self, i: &Interval) -> RowKey<'_> {
+        match self {
+            Self::Class => RowKey::of_all(Some(i.class.name())),
+            Self::Cluster => RowKey::of_all(i.cluster.as_deref()),
+            Self::Account => RowKey::of_all(i.account.as_deref()),
+            Self::Run => RowKey { cluster: i.cluster.as_deref(), ..RowKey::of_all(i.holder()) },
+            Self::Model => RowKey::of_all(i.model.as_deref()),
+            Self::Node => RowKey::of(&i.cluster, &i.node),
+            Self::Gpu => RowKey::of(&i.cluster, &i.gpu).on(&i.node),
+        }
+    }
+
+    /// What [`key`](Self::key) keeps apart, by numbers of names.
+    fn line<'i>(self, item: &'i Item<'_>) -> Line<'i> {
+        let (i, numbers) = (item.interval(), item.numbers());
+        let cluster = i.cluster.as_deref();
+        match self {
+            Self::Class => (Some(i.class.name()), None, None),
+            Self::Cluster => (cluster, None, None),
+            Self::Account => (None, numbers.account, None),
+            Self::Run => (cluster, numbers.holder, None),
+            Self::Model => (None, numbers.model, None),
+            Self::Node => (cluster, Some(numbers.node), None),
+            Self::Gpu => (cluster, Some(numbers.gpu), Some(numbers.node)),
         }
     }
 }
+
+/// Cluster or class, and the numbers of names.
+type Line<'i> = (Option<&'i str>, Option<Number>, Option<Number>);
 
 /// What a line is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,20 +109,15 @@ impl<'i> RowKey<'i> {
 
 /// What a line sums.
 #[derive(Default)]
-struct Tally<'i, 'p> {
+struct Tally<'p> {
     ledger: Ledger<'p>,
-    gpus: HashSet<&'i str>,
+    gpus: HashSet<Number>,
 }
 
-fn rows(
-    items: &[Item<'_>],
-    before: Option<&[Item<'_>]>,
-    filter: fn(Class) -> bool,
-    key: fn(&Interval) -> RowKey<'_>,
-) -> Vec<Row> {
-    let now = tallies(items, filter, key);
-    let before = before.map(|items| tallies(items, filter, key));
-    let row = |(key, tally): (RowKey<'_>, Tally<'_, '_>)| {
+fn rows(by: By, items: &[Item<'_>], before: Option<&[Item<'_>]>) -> Vec<Row> {
+    let now = tallies(by, items);
+    let before = before.map(|items| tallies(by, items));
+    let row = |(key, tally): (RowKey<'_>, Tally<'_>)| {
         let lost_before = before.as_ref().map(|b| b.get(&key).map_or_else(Amount::default, |t| t.ledger.lost()));
         row(key, &tally, lost_before)
     };
@@ -108,29 +128,25 @@ fn rows(
     rows
 }
 
-fn tallies<'i, 'p>(
-    items: &'i [Item<'p>],
-    filter: fn(Class) -> bool,
-    key: fn(&Interval) -> RowKey<'_>,
-) -> HashMap<RowKey<'i>, Tally<'i, 'p>> {
-    let mut tallies: HashMap<RowKey<'i>, Tally<'i, 'p>> = HashMap::new();
+fn tallies<'i, 'p>(by: By, items: &'i [Item<'p>]) -> HashMap<RowKey<'i>, Tally<'p>> {
+    let mut tallies: HashMap<Line<'i>, (RowKey<'i>, Tally<'p>)> = HashMap::new();
     // Items are sorted, so those of a line mostly follow each other, and those of a GPU always do.
-    for line in items.chunk_by(|a, b| key(a) == key(b)) {
-        let mut counted = line.iter().filter(|item| filter(item.class)).peekable();
+    for line in items.chunk_by(|a, b| by.line(a) == by.line(b)) {
+        let mut counted = line.iter().filter(|item| by.has(item.class)).peekable();
         let Some(first) = counted.peek() else { continue };
-        let tally = tallies.entry(key(first)).or_default();
+        let (_, tally) = tallies.entry(by.line(first)).or_insert_with(|| (by.key(first), Tally::default()));
         let mut gpu = None;
         for item in counted {
             tally.ledger.add(item);
-            if gpu.replace(&item.gpu) != Some(&item.gpu) {
-                tally.gpus.insert(&item.gpu);
+            if gpu.replace(item.numbers().gpu) != Some(item.numbers().gpu) {
+                tally.gpus.insert(item.numbers().gpu);
             }
         }
     }
-    tallies
+    tallies.into_values().collect()
 }
 
-fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_, '_>, lost_before: Option<Amount>) -> Row {
+fn row(RowKey { name, cluster, node }: RowKey<'_>, tally: &Tally<'_>, lost_before: Option<Amount>) -> Row {
     let total = tally.ledger.capacity();
     Row {
         cluster: cluster.map(str::to_owned),

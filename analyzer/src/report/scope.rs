@@ -49,8 +49,7 @@ pub(super) struct Scopes<'a> {
 
 /// What items have in common that count for the same GPU of the same run.
 fn of_gpu<'a>(item: &'a Item<'_>) -> impl PartialEq + use<'a> {
-    let i = item.interval();
-    (&i.gpu, &i.node, &i.cluster, i.holder(), &i.account, &i.model)
+    (item.numbers(), item.interval().cluster.as_deref())
 }
 
 /// What a run held, GPU by GPU.

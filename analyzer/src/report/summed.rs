@@ -3,8 +3,9 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::price::{Price, price_of};
 use goodput_store::Place;
@@ -18,18 +19,34 @@ pub(crate) struct Item<'p>(Box<What<'p>>);
 /// What an item says.
 #[derive(Clone, Debug)]
 pub(crate) struct What<'p> {
-    /// From the first to the last of its time, without evidence.
+    /// From the first to the last of its time, without evidence and grounds.
     interval: Interval,
-    pub(super) contradictions: Vec<String>,
+    /// What it rests on.
+    pub(super) grounds: Arc<Grounds>,
     /// When, in order; those that touch are one.
     pub(super) stretches: Vec<Stretch>,
     pub(super) price: Option<&'p Price>,
     /// What it cost, in millionths of the price's currency.
     pub(super) micros: i64,
-    /// Place in [`Summed::grounds`].
-    grounds: usize,
     confidence_ms: f64,
+    numbers: Numbers,
 }
+
+/// Numbers of an item's names, without its cluster. Items of one sum have the same number exactly where they have the same
+/// name, so that tables of a large fleet need not compare names, which lie all over the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Numbers {
+    pub(super) node: Number,
+    pub(super) gpu: Number,
+    /// The run, else the owner; none where none is known, as for those below.
+    pub(super) holder: Option<Number>,
+    pub(super) account: Option<Number>,
+    pub(super) model: Option<Number>,
+}
+
+/// The number of a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Number(u32);
 
 impl<'p> Deref for Item<'p> {
     type Target = What<'p>;
@@ -67,12 +84,13 @@ type Node = (Option<String>, String);
 pub(crate) struct Summed<'p> {
     prices: &'p [Price],
     nodes: HashMap<Node, HashMap<Allocation, Vec<Item<'p>>>>,
-    grounds: HashMap<Grounds, usize>,
+    grounds: HashSet<Arc<Grounds>>,
+    numbers: HashMap<String, Number>,
 }
 
 impl<'p> Summed<'p> {
     pub(crate) fn new(prices: &'p [Price]) -> Self {
-        Self { prices, nodes: HashMap::new(), grounds: HashMap::new() }
+        Self { prices, nodes: HashMap::new(), grounds: HashSet::new(), numbers: HashMap::new() }
     }
 
     /// The items of these intervals.
@@ -84,26 +102,23 @@ impl<'p> Summed<'p> {
 
     /// With the time of a roll-up, in which no price changes.
     pub(crate) fn add(&mut self, one: RollUp) {
+        let Self { prices, nodes, grounds: known, numbers } = self;
         let RollUp { cluster, node, start_ms, grounds, held, .. } = one;
-        let places: Vec<usize> = grounds.iter().map(|grounds| place(&mut self.grounds, grounds)).collect();
-        let of_node = self.nodes.entry((cluster.clone(), node.clone())).or_default();
+        let grounds: Vec<Arc<Grounds>> = grounds.into_iter().map(|grounds| once(known, grounds)).collect();
+        let of_node = nodes.entry((cluster.clone(), node.clone())).or_default();
         for Held { allocation, parts } in held {
-            let price = price_of(self.prices, allocation.model.as_deref(), Place::new(&cluster, &node), start_ms);
-            let new = |part: &Part, place: usize| {
-                let grounds = grounds.get(part.grounds).cloned().unwrap_or_default();
-                Item::bare((cluster.clone(), node.clone()), allocation.clone(), part).on(grounds, place).at(price)
-            };
-            let add = |items: &mut Vec<Item<'p>>| {
+            let price = price_of(prices, allocation.model.as_deref(), Place::new(&cluster, &node), start_ms);
+            let mut add = |items: &mut Vec<Item<'p>>| {
                 for part in &parts {
-                    let place = places.get(part.grounds).copied().unwrap_or_default();
-                    match items.iter_mut().find(|item| item.is_of(part, place, price)) {
-                        Some(item) => item.add(part),
-                        None => {
-                            let mut item = new(part, place);
-                            item.add(part);
-                            items.push(item);
-                        }
+                    let Some(grounds) = grounds.get(part.grounds) else { continue };
+                    if let Some(item) = items.iter_mut().find(|item| item.is_of(part, grounds, price)) {
+                        item.add(part);
+                        continue;
                     }
+                    let bare = Item::bare((cluster.clone(), node.clone()), allocation.clone(), part);
+                    let mut item = bare.numbered(numbers).on(Arc::clone(grounds)).at(price);
+                    item.add(part);
+                    items.push(item);
                 }
             };
             // Most allocations are there from the day before: they are looked up once, and not copied.
@@ -126,14 +141,27 @@ impl<'p> Summed<'p> {
     }
 }
 
-/// The place of these grounds, which is given once.
-fn place(places: &mut HashMap<Grounds, usize>, grounds: &Grounds) -> usize {
-    if let Some(place) = places.get(grounds) {
-        return *place;
+/// These grounds, in memory once.
+fn once(known: &mut HashSet<Arc<Grounds>>, grounds: Grounds) -> Arc<Grounds> {
+    if let Some(known) = known.get(&grounds) {
+        return Arc::clone(known);
     }
-    let place = places.len();
-    places.insert(grounds.clone(), place);
-    place
+    let grounds = Arc::new(grounds);
+    known.insert(Arc::clone(&grounds));
+    grounds
+}
+
+impl Number {
+    /// Of a name, the same for the same names.
+    fn of(name: &str, known: &mut HashMap<String, Self>) -> Self {
+        if let Some(number) = known.get(name) {
+            return *number;
+        }
+        // More names than these do not fit into memory.
+        let number = Self(u32::try_from(known.len()).unwrap_or(u32::MAX));
+        known.insert(name.to_owned(), number);
+        number
+    }
 }
 
 impl<'p> Item<'p> {
@@ -156,18 +184,30 @@ impl<'p> Item<'p> {
         };
         Self(Box::new(What {
             interval,
-            contradictions: Vec::new(),
+            grounds: Arc::default(),
             stretches: Vec::new(),
             price: None,
             micros: 0,
-            grounds: 0,
             confidence_ms: 0.0,
+            numbers: Numbers::default(),
         }))
     }
 
-    fn on(mut self, grounds: Grounds, place: usize) -> Self {
-        (self.interval.busy_signal, self.interval.missing) = (grounds.busy_signal, grounds.missing);
-        (self.contradictions, self.grounds) = (grounds.contradictions, place);
+    fn numbered(mut self, known: &mut HashMap<String, Number>) -> Self {
+        let mut number = |name: &str| Number::of(name, known);
+        let i = &self.interval;
+        self.numbers = Numbers {
+            node: number(&i.node),
+            gpu: number(&i.gpu),
+            holder: i.holder().map(&mut number),
+            account: i.account.as_deref().map(&mut number),
+            model: i.model.as_deref().map(&mut number),
+        };
+        self
+    }
+
+    fn on(mut self, grounds: Arc<Grounds>) -> Self {
+        self.grounds = grounds;
         self
     }
 
@@ -176,7 +216,7 @@ impl<'p> Item<'p> {
         self
     }
 
-    fn is_of(&self, part: &Part, grounds: usize, price: Option<&Price>) -> bool {
+    fn is_of(&self, part: &Part, grounds: &Arc<Grounds>, price: Option<&Price>) -> bool {
         let is_price = match (self.price, price) {
             (Some(own), Some(price)) => std::ptr::eq(own, price),
             (None, None) => true,
@@ -184,7 +224,7 @@ impl<'p> Item<'p> {
         };
         is_price
             && self.class == part.class
-            && self.grounds == grounds
+            && Arc::ptr_eq(&self.grounds, grounds)
             && self.version == part.version
             && self.charged_to == part.charged_to
             && self.cause == part.cause
@@ -221,8 +261,13 @@ impl<'p> Item<'p> {
     fn order(&self) -> impl Ord {
         let i = &self.interval;
         let who = (&i.cluster, &i.owner, &i.run, &i.account, &i.model, &i.charged_to, &i.cause);
-        let grounds = (&i.busy_signal, &i.missing, &self.contradictions, i.version);
+        let grounds = (&self.grounds, i.version);
         (&i.node, &i.gpu, &i.gpu_instance, i.start_ms, i.class, who, grounds)
+    }
+
+    /// Items of one sum alone can be compared by these.
+    pub(super) fn numbers(&self) -> Numbers {
+        self.numbers
     }
 
     pub(crate) fn interval(&self) -> &Interval {

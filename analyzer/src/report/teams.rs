@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::build::is_held;
-use super::finding::{Key, key};
+use super::finding::{Key, NumberedKey, key, numbered_key};
 use super::sum::{Amount, Sum};
 use super::summed::Item;
 use super::{Finding, FindingGroup};
@@ -191,17 +191,19 @@ struct Sums<'i, 'p> {
 impl<'i, 'p> Sums<'i, 'p> {
     fn of(mapping: &Mapping<'_>, items: &'i [Item<'p>]) -> Self {
         let mut mapper = Mapper::new(mapping);
-        let (mut accounts, mut by_finding) = (BTreeMap::<Line, Account<'p>>::new(), HashMap::new());
+        let mut accounts = BTreeMap::<Line, Account<'p>>::new();
+        let mut by_finding: HashMap<NumberedKey<'i>, (Key<'i>, BTreeMap<Line, Sum<'p>>)> = HashMap::new();
         for item in items {
             let line = mapper.line(item.class, Who::of(item.interval()));
             let cell = (item.class, item.price.map_or("", |price| price.currency.as_str()));
             accounts.entry(line).or_default().own.entry(cell).or_default().add(item);
             if item.class != Class::Productive {
-                let lines: &mut BTreeMap<Line, Sum<'p>> = by_finding.entry(key(item.interval())).or_default();
+                let of_finding = by_finding.entry(numbered_key(item));
+                let (_, lines) = of_finding.or_insert_with(|| (key(item.interval()), BTreeMap::new()));
                 lines.entry(line).or_default().add(item);
             }
         }
-        Self { accounts, by_finding }
+        Self { accounts, by_finding: by_finding.into_values().collect() }
     }
 
     /// Of each line the first group of findings that it has a part of.

@@ -62,6 +62,10 @@ impl<'t> Patterns<'t> {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.wild.is_empty()
+    }
+
     fn first(&self, name: &str) -> Option<usize> {
         let exact = self.exact.get(name).and_then(|teams| teams.first()).copied();
         let before = self.wild.iter().take_while(|(_, team)| exact.is_none_or(|exact| *team < exact));
@@ -201,6 +205,9 @@ impl<'m, 'i> Mapper<'m, 'i> {
         let mut first = None::<usize>;
         for (field, name) in who.names() {
             let patterns = &self.mapping.patterns[field as usize];
+            if patterns.is_empty() {
+                continue;
+            }
             let found = *self.known[field as usize].entry(name).or_insert_with(|| patterns.first(name));
             first = first.into_iter().chain(found).min();
         }

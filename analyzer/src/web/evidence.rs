@@ -126,7 +126,7 @@ pub(super) async fn page<S: Samples + Results>(
         charts_note: charts_note(stretch, &clock),
         charts,
         api: format!("gpu={}&class={}&{}", escaped(&uuid), class.name(), around.hours_query()),
-        missing: missing(stretch.parts.iter().copied()),
+        missing: missing(stretch.parts.iter().map(|part| part.missing.as_slice())),
         remedies,
         commands: filled(remedies, &about(stretch, node, &uuid)),
     })
