@@ -4,7 +4,7 @@ use askama::Template;
 
 use super::chart::{Tick, ticks};
 use super::serving::{self, MAX_SERVERS, SHOWN};
-use super::shown::MAX_OPEN;
+use super::shown::{MAX_OPEN, MAX_ROWS_OPEN};
 use super::text::{self, MAX_PLACES};
 use super::tuning::MIN_PAIRS;
 use super::waterfall::{Step, waterfall};

@@ -13,6 +13,8 @@ use goodput_verdict::Class;
 
 /// Findings whose evidence and remedies are unfolded at first, and printed: with the page of the whole, about six pages.
 pub(super) const MAX_OPEN: usize = 5;
+/// Rows of the table of accounts, at most, with which it is unfolded at first: on a telephone each is a card.
+pub(super) const MAX_ROWS_OPEN: usize = 10;
 /// Findings of a group that are listed after its largest.
 const MAX_MEMBERS: usize = 20;
 
