@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use anyhow::{Result, anyhow};
-use goodput_catalog::Kind;
+use goodput_catalog::{Kind, Metric};
+use goodput_lab::exporters::{others, servers};
 use promql_parser::label::Matcher;
 pub use promql_parser::parser::Expr;
 use promql_parser::parser::token::T_MAX;
@@ -13,6 +14,9 @@ use promql_parser::util::{ExprVisitor, walk_expr};
 
 /// Labels that Prometheus adds to every target's series; `cluster` where the scrape configuration says so.
 const TARGET_LABELS: &[&str] = &["cluster", "job", "instance"];
+
+/// The inference servers whose rows the lab has.
+const SERVERS: [&str; 2] = ["vllm", "sglang"];
 
 /// What Prometheus makes itself.
 const PROMETHEUS: &[(&str, &[&str])] =
@@ -43,11 +47,13 @@ impl Series {
 }
 
 impl Vocabulary {
-    /// The metrics of the exporter, the analyzer and Prometheus.
+    /// The metrics of the exporter, the analyzer, inference servers and Prometheus.
     #[must_use]
     pub fn new() -> Self {
         let mut all = BTreeMap::new();
-        for metric in goodput_catalog::all().chain(goodput_catalog::analyzer::all()) {
+        let is_server = |metric: &&Metric| SERVERS.contains(&metric.collector);
+        let of_servers = others::ROWS.iter().chain(servers::ROWS).copied().filter(is_server);
+        for metric in goodput_catalog::all().chain(goodput_catalog::analyzer::all()).chain(of_servers) {
             let labels = metric.labels.iter().chain(metric.optional);
             if metric.kind == Kind::Histogram {
                 for suffix in ["_bucket", "_sum", "_count"] {

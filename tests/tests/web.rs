@@ -287,6 +287,8 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
         ("runs", format!("{home}runs?{query}")),
         ("run", format!("{home}runs/{}?{query}", OWNERS[0])),
         ("compare", format!("{home}compare?{query}&node={}&with={other}", NODES[0])),
+        ("teams", format!("{home}teams?{query}")),
+        ("serving", format!("{home}serving?{query}")),
         ("search", format!("{home}search?q=job")),
         ("state", format!("{home}state")),
         ("report", format!("{home}report")),

@@ -88,7 +88,7 @@ pub use runs::Run;
 pub use scope::Scope;
 pub use site::Site;
 pub use stored::{Wanted, intervals, stored, stored_by_team, teams_in};
-pub(crate) use stored::{items, items_of, recall_in};
+pub(crate) use stored::{items, items_of, recall_in, served};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub(crate) use summed::{Item, Summed};

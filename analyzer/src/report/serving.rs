@@ -114,9 +114,9 @@ pub struct Work {
 }
 
 /// Classes that have a column of the report.
-pub(super) const SHOWN: [Class; 4] = [Class::Productive, Class::NoDemand, Class::ServingHost, Class::ColdStart];
+pub(crate) const SHOWN: [Class; 4] = [Class::Productive, Class::NoDemand, Class::ServingHost, Class::ColdStart];
 /// Most servers of a model that the report lists; the JSON form has the others.
-pub(super) const MAX_SERVERS: usize = 10;
+pub(crate) const MAX_SERVERS: usize = 10;
 
 /// Money in one currency.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

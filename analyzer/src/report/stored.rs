@@ -13,7 +13,7 @@ use super::comparison::reach;
 use super::finding::Proving;
 use super::only::{Only, Owners, chosen, has, of_owners, part_of};
 use super::recall::{known_clusters, recall, recall_clusters};
-use super::serving::Servers;
+use super::serving::{Servers, Serving};
 use super::summed::{Item, Summed};
 use super::{Finding, Names, Period, Price, Report, Terms, runs, throughput};
 use crate::judge::{hour_of, reaches_over, shown, spans};
@@ -101,6 +101,21 @@ pub async fn stored_by_team(
         warnings: warnings(verdicts, &before, &report.period).await?,
         ..report.with_outlook(&outlook)
     })
+}
+
+/// The work of inference servers in a range; none where none reported any.
+pub(crate) async fn served(
+    verdicts: &impl ReadVerdicts,
+    range: &Range<TimeMs>,
+    terms: &Terms,
+) -> Result<Option<Serving>, StoreError> {
+    let (_, mut servers) = counted(verdicts, range, &terms.prices, &None).await?;
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let of_servers = servers.nodes(&items(verdicts, range, &terms.prices).await?);
+    add_hours(verdicts, range, &of_servers, &mut servers).await?;
+    Ok(servers.section().map(|serving| serving.with_terms(&terms.serving)))
 }
 
 /// The owners of a team's time.

@@ -34,6 +34,7 @@ mod report;
 mod run;
 mod runs;
 mod search;
+mod serving;
 mod share;
 mod sorted;
 mod state;
@@ -69,6 +70,7 @@ pub(crate) fn routes<S: Embedded + Clone + 'static>() -> Router<App<S>> {
         .route("/clusters/{cluster}/runs/{run}", get(run::page_within::<S>))
         .route("/teams", get(teams::page::<S>))
         .route("/teams/{team}", get(team::page::<S>))
+        .route("/serving", get(serving::page::<S>))
         .route("/search", get(search::page::<S>))
         .route("/compare", get(compare::page::<S>))
         .route("/report", get(report::page::<S>))

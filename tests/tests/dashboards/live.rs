@@ -20,6 +20,7 @@ use goodput_store::{Ingest as _, Options, Store, wall_clock};
 use goodput_tests::programs::{Analyzer, Exporter};
 use goodput_tests::prometheus::Prometheus;
 use goodput_tests::rules::files;
+use goodput_tests::scrape;
 
 use super::links::Links;
 use super::{Dashboard, filled_in};
@@ -38,6 +39,13 @@ const REST_OF_WEEK: Duration = Duration::from_secs((168 - 121) * 3600);
 /// Without prices the panels of costs are empty.
 const PRICES: &str = "prices:\n- {model: '*', currency: EUR, per_gpu_hour: 2.5, valid_from: 2026-01-01}\n";
 
+/// Pages of servers that were never asked, or once.
+const SERVERS: [(&str, &str); 2] = [
+    ("vllm", include_str!("../../lab/fixtures/vllm.prom")),
+    ("sglang", include_str!("../../lab/fixtures/sglang.prom")),
+];
+const NO_HOUR: &str = "no server answered requests in the hour";
+
 /// What is right to be empty, and why.
 const EMPTY: &[(&str, &str)] = &[
     ("goodput-fleet: \"What runs out\"", "no memory grows, and no file system fills"),
@@ -52,6 +60,7 @@ const EMPTY: &[(&str, &str)] = &[
     ("goodput-network: \"Collectives behind the first rank\"", "no file of NCCL's Inspector is read"),
     ("goodput-network: \"Records that are missing\"", "no file of NCCL's Inspector is read"),
     ("goodput-node: \"Soonest full\"", "no memory grows, and no file system fills"),
+    ("goodput-serving: \"Requests\"", NO_HOUR),
     ("goodput-week: \"Nodes by time that nobody held\"", "every GPU is held"),
 ];
 
@@ -66,7 +75,10 @@ fn prometheus_answers_every_query() -> Result<()> {
     let exporter = Exporter::start_with(dir.path(), &node, &flags(machine.roots()))?;
     remember(dir.path(), exporter.address)?;
     let analyzer = Analyzer::start_with(dir.path(), PRICES)?;
-    let targets = [(EXPORTER, exporter.address), ("goodput-analyzer", analyzer.address)];
+    let mut targets = vec![(EXPORTER, exporter.address), ("goodput-analyzer", analyzer.address)];
+    for (server, page) in SERVERS {
+        targets.push((server, scrape::serve(page)?));
+    }
     let prometheus = Prometheus::run(dir.path(), &targets, &sections(analyzer.address)?)?;
     // Without it nothing would be wrong with the GPUs.
     node.xid(1, 79)?;

@@ -75,7 +75,7 @@ fn filled_in(query: &str) -> String {
     let times =
         [("$__rate_interval", "1m"), ("$__range:1h", "10s:1s"), ("$__range", "1m"), ("offset 1w", "offset 10s")];
     let query = times.iter().fold(query.to_owned(), |query, (variable, time)| query.replace(variable, time));
-    ["$cluster", "$instance", "$gpu", "$node", "$owner"]
+    ["$cluster", "$instance", "$gpu", "$node", "$owner", "$model"]
         .iter()
         .fold(query, |query, variable| query.replace(variable, ".*"))
 }

@@ -81,6 +81,11 @@ impl<'p> Servers<'p> {
         }
     }
 
+    /// Did none report anything?
+    pub(in crate::report) fn is_empty(&self) -> bool {
+        self.owners.is_empty() && self.unjoined.is_empty()
+    }
+
     fn leave(&mut self, row: &Achieved) {
         let who = (row.cluster.clone(), row.subject.clone(), row.model.clone());
         let counted = self.unjoined.entry(who).or_default();
