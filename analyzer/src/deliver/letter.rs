@@ -11,6 +11,8 @@ const MAX_NAME: usize = 60;
 const MAX_COMMAND: usize = 300;
 /// Teams of a contact that are listed.
 const MAX_PARTS: usize = 20;
+/// Bytes of an address.
+const MAX_LINK: usize = 500;
 
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -123,14 +125,16 @@ impl Part {
             goodput,
             figures: format!("of goodput; {lost} of {capacity} GPU-hours were lost{money}; {}.", report.covered()),
             against: report.against(),
-            link: link.map(|link| of_report(link, &report.period.label, team)),
+            link: link.and_then(|link| of_report(link, &report.period.label, team)),
         }
     }
 }
 
-fn of_report(link: &str, week: &str, team: Option<&str>) -> String {
+/// The page of a report; none where the address would be longer than mail and cards have room for.
+fn of_report(link: &str, week: &str, team: Option<&str>) -> Option<String> {
     let team = team.map_or_else(String::new, |name| format!("&team={}", crate::report::site::escaped(name)));
-    format!("{}/report?week={week}{team}", link.trim_end_matches('/'))
+    let url = format!("{}/report?week={week}{team}", link.trim_end_matches('/'));
+    Some(url).filter(|url| url.len() <= MAX_LINK)
 }
 
 impl Letter {
@@ -146,7 +150,7 @@ impl Letter {
             further_teams: 0,
             more: findings.is_empty().then(more),
             findings,
-            link: link.map(|link| of_report(link, &week, team)),
+            link: link.and_then(|link| of_report(link, &week, team)),
             week,
         }
     }
@@ -166,7 +170,7 @@ impl Letter {
         if parts.len() > 1 {
             all.findings.sort_by_key(|told| std::cmp::Reverse(told.lost_ms));
             all.more = if all.findings.is_empty() { all.more } else { None };
-            all.link = link.map(|link| of_report(link, &all.week, None));
+            all.link = link.and_then(|link| of_report(link, &all.week, None));
         }
         all.further_teams = parts.len().saturating_sub(MAX_PARTS);
         parts.truncate(MAX_PARTS);
