@@ -37,7 +37,10 @@ class Sink:
             self.mails += 1
         if order and order["stage"] == stage and self.mails >= order["mails"]:
             self.order = None
-            os.kill(order["kill"], signal.SIGKILL)
+            try:
+                os.kill(order["kill"], signal.SIGKILL)
+            except ProcessLookupError:
+                return False
             say(event="killed", stage=stage)
             return True
         return False
