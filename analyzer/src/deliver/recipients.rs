@@ -110,7 +110,7 @@ mod tests {
     fn one_mail_for_each_contact_whatever_it_is_the_contact_of() {
         let mail = || Way::Mail(vec!["ops@e.org".parse().unwrap()]);
         let fleet = one("ops@e.org", &[], None);
-        assert_eq!(of(mail(), Audience::Fleet), [fleet.clone()]);
+        assert_eq!(of(mail(), Audience::Fleet), std::slice::from_ref(&fleet));
         let all = [fleet.clone(), one("l@e.org", &["language"], None), one("v@e.org", &["vision", "language"], None)];
         assert_eq!(of(mail(), Audience::All), all);
         let named = Audience::Named(vec!["vision".into(), "silent".into()]);

@@ -85,7 +85,7 @@ impl Messages {
         let mut composer = Composer::new(&store, (&terms, teams), report, settings.link.as_deref());
         let mut waits = Vec::new();
         for target in settings.by_outbox() {
-            waits.extend(self.to_target(target, &run, &mut composer).await?);
+            waits.extend(self.serve_target(target, &run, &mut composer).await?);
         }
         Ok(waits.into_iter().min())
     }
@@ -95,7 +95,7 @@ impl Messages {
         Style { server, link, key: run.key.as_ref(), mark: "", now: (self.now)() }
     }
 
-    async fn to_target(
+    async fn serve_target(
         &mut self,
         target: &Target,
         run: &Run<'_>,
