@@ -42,9 +42,23 @@ pub(super) struct Messages {
 struct Run<'a> {
     week: &'a Period,
     edition: (u32, u32),
+    tools: Result<Tools, String>,
+    known: (Vec<Message>, Vec<Unsubscribed>),
+}
+
+/// What mail takes.
+struct Tools {
     sender: Option<smtp::Sender>,
     key: Option<Key>,
-    known: (Vec<Message>, Vec<Unsubscribed>),
+}
+
+impl Tools {
+    /// Reads the files with secrets; an error names the one that cannot be used.
+    fn of(settings: &Settings) -> Result<Self, String> {
+        let sender = settings.mail.as_ref().map(smtp::Sender::new).transpose()?;
+        let key = settings.unsubscribe_key_file.as_deref().map(Key::of_file).transpose()?;
+        Ok(Self { sender, key })
+    }
 }
 
 impl Messages {
@@ -72,15 +86,7 @@ impl Messages {
         let [first, last] = weeks(week);
         let messages = self.store.messages([&first, &last]).await.context("cannot read the outbox")?;
         let unsubscribed = self.store.unsubscribed().await.context("cannot read who unsubscribed")?;
-        let of_mail = self.settings.mail.as_ref().map(smtp::Sender::new).transpose();
-        let key = self.settings.unsubscribe_key_file.as_deref().map(Key::of_file).transpose();
-        let run = Run {
-            week,
-            edition,
-            sender: of_mail.map_err(anyhow::Error::msg)?,
-            key: key.map_err(anyhow::Error::msg)?,
-            known: (messages, unsubscribed),
-        };
+        let run = Run { week, edition, tools: Tools::of(&self.settings), known: (messages, unsubscribed) };
         let (settings, store, terms) = (self.settings.clone(), self.store.clone(), self.terms.clone());
         let mut composer = Composer::new(&store, (&terms, teams), report, settings.link.as_deref());
         let mut waits = Vec::new();
@@ -92,7 +98,8 @@ impl Messages {
 
     fn style<'a>(&'a self, run: &'a Run<'_>) -> Style<'a> {
         let (server, link) = (self.settings.mail.as_ref(), self.settings.link.as_deref());
-        Style { server, link, key: run.key.as_ref(), mark: "", now: (self.now)() }
+        let key = run.tools.as_ref().ok().and_then(|tools| tools.key.as_ref());
+        Style { server, link, key, mark: "", now: (self.now)() }
     }
 
     async fn serve_target(
@@ -184,7 +191,14 @@ impl Messages {
         planned.message = begun(&planned.message, (self.now)());
         self.commit(&planned.message).await?;
         tracing::debug!(week, destination = target.name, contact, "message begun");
-        let outcome = send(target, &form, &planned.message.message_id, run.sender.as_ref(), (self.now)()).await;
+        let outcome = match (&run.tools, &target.way) {
+            // Mail alone needs these files; it waits for them.
+            (Err(reason), Way::Mail(_)) => Outcome::Failed { reason: reason.clone(), wait: None, by_the_way: true },
+            (tools, _) => {
+                let sender = tools.as_ref().ok().and_then(|tools| tools.sender.as_ref());
+                send(target, &form, &planned.message.message_id, sender, (self.now)()).await
+            }
+        };
         tracing::debug!(week, destination = target.name, contact, ?outcome, "message tried");
         planned.message = after(&planned.message, &outcome, (self.now)());
         self.commit(&planned.message).await?;
