@@ -4,6 +4,7 @@ pub mod backfill;
 pub mod cli;
 mod connection;
 pub mod database;
+pub mod deliver;
 pub mod evaluate;
 pub mod export;
 mod history;
@@ -57,6 +58,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                     None => report(&config, &Directory::new(dir), SERVED, &asked).await,
                 }
             }
+            Command::Deliver(command) => deliver::run(&config, dir, command).await,
             Command::Teams(command) => teams::run(&config, dir, command).await,
             Command::Classify { start, end, dry_run } => {
                 let period = Period::between(&start, &end, &config.zone)?;
@@ -70,8 +72,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Command::Store(args) => store::run(args, &config, dir).await,
             Command::Migrate(args) => migrate::run(args).await,
             Command::Why(args) => print(&why::run(&args, &config.thresholds).await?),
-            Command::CheckConfig { quiet: true } => Ok(()),
-            Command::CheckConfig { quiet: false } => print(&config.to_string()),
+            Command::CheckConfig { quiet } => {
+                let secrets = config.report.as_ref().map_or(Ok(()), |settings| settings.check_files());
+                secrets.map_err(anyhow::Error::msg)?;
+                if quiet { Ok(()) } else { print(&config.to_string()) }
+            }
         }
     })
 }

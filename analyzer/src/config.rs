@@ -1,6 +1,7 @@
 //! The configuration file in one typed, wholly validated value.
 
 mod application;
+mod destinations;
 mod file;
 mod ingest;
 mod maintenance;

@@ -18,7 +18,9 @@ mod bounded;
 mod delivery;
 mod front;
 mod judging;
+mod messages;
 mod teams;
+mod unsubscribe;
 
 use crate::api;
 use crate::app::{App, Deliveries, Intake, Progress, Reads, metrics};
@@ -67,10 +69,11 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let scraper = Scraper::new(limits, Arc::clone(&tally));
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
+    let key = config.report.as_ref().and_then(|settings| settings.unsubscribe_key_file.clone());
     let (mut deliveries, mut loops) = (watch::channel(Deliveries::default()).1, JoinSet::new());
     if let Some(settings) = config.report {
-        let (delivery, told) =
-            Delivery::new(store.clone(), settings, zone.clone(), terms.clone(), now, progress.clone())?;
+        let watched = (progress.clone(), stopping.clone());
+        let (delivery, told) = Delivery::new(store.clone(), settings, zone.clone(), terms.clone(), now, watched)?;
         loops.spawn(delivery.run(stopping.clone()));
         deliveries = told;
     }
@@ -93,11 +96,10 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         refusals: front.refusals(),
     };
     let work = Arc::new(Work::new(limits, tally));
-    let pages = router(app).merge(events::router(intake.clone(), Arc::clone(&work), now)).merge(remote_write::router(
-        intake,
-        work,
-        Replicas::new(config.ingest.replicas),
-    ));
+    let pages = router(app)
+        .merge(unsubscribe::router(store.clone(), key, now))
+        .merge(events::router(intake.clone(), Arc::clone(&work), now))
+        .merge(remote_write::router(intake, work, Replicas::new(config.ingest.replicas)));
     serve_until(front.before(pages), scraping.len(), stop).await?;
 
     scraping.shutdown().await;

@@ -7,6 +7,7 @@ pub mod backfill;
 pub mod browser;
 pub mod job;
 pub mod kubelet;
+pub mod mail;
 pub mod numbered;
 pub mod postgres;
 pub mod programs;

@@ -221,6 +221,16 @@ pub static CONDITIONS: &[Condition] = &[
         alert: "GoodputAnalyzerTeamsFileError",
     },
     Condition {
+        name: "messages_held",
+        meaning: "There are more messages about the week than report.destinations.at_most; the others are held back.",
+        metric: &own::REPORT_HELD,
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Check who would get them with `deliver preview`; correct the teams, or raise at_most and restart.",
+        alert: "GoodputAnalyzerMessagesHeld",
+    },
+    Condition {
         name: "skipped_series",
         meaning: "Series were skipped because their labels break a limit or a rule; the rest of their requests is stored.",
         metric: &ingest::SKIPPED_SERIES,

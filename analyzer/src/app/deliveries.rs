@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use goodput_exposition::sample::TimeMs;
 
-use crate::deliver::Destination;
-
 /// What became of deliveries, by destination; there from the start for every one that is configured.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
     /// By destination.
-    pub destinations: BTreeMap<Destination, Outcomes>,
+    pub destinations: BTreeMap<String, Outcomes>,
     /// Weeks whose verdicts had changed after they were delivered.
     pub restated: u64,
     /// What the newest report that is due waits for; `None` where nothing is left to deliver.
@@ -50,6 +48,21 @@ pub struct Outcomes {
     pub refused: u64,
     /// When the last one was taken.
     pub last_success_ms: Option<TimeMs>,
-    /// The last attempt came to nothing.
+    /// The last attempt came to nothing; of messages, one or more did not arrive yet, or were refused.
     pub overdue: bool,
+    /// Messages about the newest week that are still to be sent.
+    pub pending: u64,
+    /// Messages about the newest week that are beyond the most of a run; `None` where the destination has no outbox.
+    pub held: Option<u64>,
+    /// Messages about the newest week that were refused: the first ones.
+    pub refused_now: Vec<Refused>,
+}
+
+/// A message that its receiver refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Who was to get it.
+    pub contact: String,
+    /// What the receiver said.
+    pub reason: String,
 }

@@ -101,7 +101,7 @@ fn of_reads(page: &mut Page, limits: &ReadLimits, counts: ReadCounts) {
 }
 
 fn deliveries(page: &mut Page, tally: &Deliveries) {
-    let destinations = || tally.destinations.iter().map(|(destination, outcomes)| (destination.name(), outcomes));
+    let destinations = || tally.destinations.iter().map(|(destination, outcomes)| (destination.as_str(), outcomes));
     for (destination, outcomes) in destinations() {
         for (outcome, count) in
             [("delivered", outcomes.delivered), ("failed", outcomes.failed), ("refused", outcomes.refused)]
@@ -116,6 +116,11 @@ fn deliveries(page: &mut Page, tally: &Deliveries) {
     }
     for (destination, outcomes) in destinations() {
         page.push(&rows::REPORT_OVERDUE, &[destination], u64::from(outcomes.overdue));
+    }
+    for (destination, outcomes) in destinations() {
+        if let Some(held) = outcomes.held {
+            page.push(&rows::REPORT_HELD, &[destination], held);
+        }
     }
     page.push(&rows::REPORT_RESTATEMENTS, &[], tally.restated);
 }

@@ -17,7 +17,7 @@ use goodput_web::Refusals;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-pub use deliveries::{Awaited, Deliveries, Due, Outcomes};
+pub use deliveries::{Awaited, Deliveries, Due, Outcomes, Refused};
 pub use intake::{Account, Intake};
 use page::Page;
 pub use progress::Progress;

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use goodput_web::masked;
 
 use super::database::DatabaseArgs;
-use super::{backfill, evaluate, export, import, migrate, store, teams, trial};
+use super::{backfill, deliver, evaluate, export, import, migrate, store, teams, trial};
 use crate::config::WebArgs;
 use crate::why::WhyArgs;
 
@@ -94,6 +94,9 @@ pub enum Command {
     /// Look after teams
     #[command(subcommand)]
     Teams(teams::Command),
+    /// Look at messages about reports before they are sent
+    #[command(subcommand)]
+    Deliver(deliver::Command),
     /// Judge stored samples again
     Classify {
         /// From: a date, a local time or one with offset, on a full hour

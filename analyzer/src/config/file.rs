@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use serde_saphyr::Spanned;
 
 use super::application::{self, application};
+use super::destinations::unknown_teams;
 use super::ingest::{self, IngestSettings};
 use super::maintenance;
 use super::prices;
@@ -195,6 +196,9 @@ impl Config {
         let reads = fields.section("reads", &mut mistakes, rows::section);
         let access = fields.section("web", &mut mistakes, web::grants);
         fields.finish(&mut mistakes);
+        if teams_file.is_none() {
+            mistakes.extend(unknown_teams(&root, &team_list));
+        }
         mistakes.sort();
         let config = Self {
             scrape,

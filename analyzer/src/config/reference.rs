@@ -82,8 +82,8 @@ fn page() -> String {
     section(
         &mut page,
         "report",
-        "[How reports are delivered](../use/schedule.md): `schedule` and `webhook` are described there. A section with `first_at_least` \
-         alone delivers nothing.",
+        "[How reports are delivered](../use/schedule.md): `schedule` and `webhook` are described there, `destinations` and `mail` on \
+         [the page about messages](../use/delivery.md). A section with `first_at_least` alone delivers nothing.",
     );
     rows::<Settings>(&mut page);
     rows::<Shown>(&mut page);

@@ -7,6 +7,7 @@ use goodput_settings::{Kind, settings};
 use jiff::civil::{Time, Weekday};
 use serde_saphyr::Spanned;
 
+use super::destinations::{self, destinations, mail};
 use super::file::text;
 use super::rows;
 use super::yaml::{Fields, Mistake, Value, line};
@@ -71,15 +72,21 @@ fn delivery(
             None
         }
     };
+    let server = fields.take("mail").map(|(name, value)| mail(&name, value, mistakes));
+    let has_mail = server.is_some();
+    let targets = fields.take("destinations");
+    let targets = targets.map(|(name, value)| destinations((&name, value), has_mail, mistakes));
     let webhook = fields.take("webhook").map(|(name, value)| address(&name, value, mistakes));
     let mut settings = Settings::default();
     rows::read(&mut settings, &mut fields, mistakes);
     fields.finish(mistakes);
-    if settings.directory.is_none() && webhook.is_none() {
-        let text = format!("{name}: expected a directory, a webhook or both, so that there is where to deliver to");
+    if settings.directory.is_none() && webhook.is_none() && targets.is_none() {
+        let text =
+            format!("{name}: expected destinations, a directory or a webhook, so that there is where to deliver to");
         mistakes.push(Mistake { line: line(value), text });
     }
-    Some(Settings { schedule: schedule?, webhook: webhook.flatten(), ..settings })
+    let (targets, mail) = (targets.unwrap_or_default(), server.flatten());
+    Some(Settings { schedule: schedule?, webhook: webhook.flatten(), targets, mail, ..settings })
 }
 
 fn schedule(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Schedule> {
@@ -139,6 +146,7 @@ fn write_delivery(settings: &Settings, f: &mut fmt::Formatter<'_>) -> fmt::Resul
         Some(Address::Plain(_)) => writeln!(f, "  # webhook: {{url: not shown}}")?,
         None => {}
     }
+    destinations::write(&settings.targets, settings.mail.as_ref(), f)?;
     rows::write(settings, f)
 }
 
@@ -161,6 +169,7 @@ mod tests {
             webhook: Some(Address::File("/etc/goodput/slack-url".into())),
             link: Some("https://goodput.example/".into()),
             settle: Duration::from_secs(90),
+            ..Settings::default()
         };
         assert_eq!(config.report, Some(expected.clone()));
         assert_eq!(Config::parse(&config.to_string()).unwrap().report, Some(expected));
@@ -195,7 +204,7 @@ mod tests {
             ("report: {directory: /r}".into(), &["1: report.schedule: missing"]),
             (
                 SCHEDULE.into(),
-                &["2: report: expected a directory, a webhook or both, so that there is where to deliver to"],
+                &["2: report: expected destinations, a directory or a webhook, so that there is where to deliver to"],
             ),
             (
                 format!("{SCHEDULE}  webhook: {{url: 'ftp://secret'}}\n"),

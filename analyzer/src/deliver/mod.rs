@@ -3,13 +3,26 @@
 //! What is promised: a file is whole or not there, and writing it twice gives the same file. The message is posted
 //! after the files are written and recorded after the receiver has said 2xx, so that it is never lost. It comes twice
 //! only where the analyzer or the connection dies between the two, because then it is unknown whether it was taken.
+//!
+//! Messages of `destinations` go by an outbox instead: a row is committed before anything is sent, and each attempt has the
+//! same identity, so that a receiver knows a message that comes twice.
 
+pub mod card;
+pub mod compose;
 pub mod directory;
+pub mod form;
+pub mod letter;
+pub mod mail;
+pub mod outbox;
+pub mod recipients;
 pub mod slack;
+pub mod smtp;
+pub mod target;
+pub mod unsubscribe;
 pub mod webhook;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use goodput_settings::kind::{self, Period, Unset};
@@ -19,6 +32,7 @@ use jiff::civil::{Time, Weekday};
 use crate::report::{Price, Report, Site, csv, html, markdown, showback, team_csv};
 use crate::schedule::Schedule;
 use goodput_verdict::{Delivered, Interval};
+use target::{MailServer, Target, Way};
 
 settings! {
     /// When reports are made and where they go.
@@ -28,11 +42,17 @@ settings! {
         pub schedule: Schedule = Schedule { weekday: Weekday::Monday, time: Time::midnight() },
         /// Where the message is posted.
         pub webhook: Option<Address> = None,
+        /// Who gets messages, and how.
+        pub targets: Vec<Target> = Vec::new(),
+        /// The server that takes mail.
+        pub mail: Option<MailServer> = None,
     }
     directory: Unset<kind::Path> = None,
         "Where files of the report are written.";
     link: Unset<Link> = None,
         "Where people reach this analyzer: the base of links in the message.";
+    unsubscribe_key_file: Unset<kind::Path> = None,
+        "A file of 32 bytes or more, with which links to unsubscribe are signed. Without it, or without `link`, mail has none.";
     // Prometheus tries again after 5 s at most (`queue_config.max_backoff`) once it reaches a receiver again; minutes are
     // for what it then has to bring.
     settle: Period = Duration::from_mins(5),
@@ -84,11 +104,48 @@ goodput_catalog::named! {
     }
 }
 
+/// A destination that gets the report itself, or one message about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'s> {
+    /// Its name.
+    pub name: &'s str,
+    /// The folder for files; none where it gets the message of `report.webhook`.
+    pub folder: Option<&'s Path>,
+}
+
 impl Settings {
-    /// The configured destinations, in the order in which they are served.
-    pub fn destinations(&self) -> impl Iterator<Item = Destination> {
-        let directory = self.directory.as_ref().map(|_| Destination::Directory);
-        directory.into_iter().chain(self.webhook.as_ref().map(|_| Destination::Webhook))
+    /// The destinations of files, then the one of `report.webhook`, in the order in which they are served.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place<'_>> {
+        let directory = self.directory.as_deref().map(|path| (Destination::Directory.name(), path));
+        let targets = self.targets.iter().filter_map(|target| match &target.way {
+            Way::Directory(path) => Some((target.name.as_str(), path.as_path())),
+            _ => None,
+        });
+        let files = directory.into_iter().chain(targets).map(|(name, path)| Place { name, folder: Some(path) });
+        let webhook = self.webhook.as_ref().map(|_| Place { name: Destination::Webhook.name(), folder: None });
+        files.chain(webhook).collect()
+    }
+
+    /// The destinations of messages that go by the outbox.
+    pub fn by_outbox(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().filter(|target| !matches!(target.way, Way::Directory(_)))
+    }
+
+    /// Are there files with secrets that cannot be used? The first is named, with its field.
+    pub fn check_files(&self) -> Result<(), String> {
+        for (n, target) in self.targets.iter().enumerate() {
+            if let Way::Slack(address) | Way::Teams(address) | Way::Webhook(address) = &target.way {
+                webhook::resolve(address).map_err(|error| format!("report.destinations[{n}].to: {error}"))?;
+            }
+        }
+        if let Some(server) = &self.mail {
+            smtp::Sender::new(server).map_err(|error| format!("report.mail: {error}"))?;
+        }
+        if let Some(path) = &self.unsubscribe_key_file {
+            unsubscribe::Key::of_file(path).map_err(|error| format!("report.unsubscribe_key_file: {error}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -146,13 +203,13 @@ impl Edition {
 
     /// Files are kept by version; a message is posted once per week.
     #[must_use]
-    pub fn step(self, destination: Destination, delivered: &[Delivered]) -> Step {
-        let mut rows = delivered.iter().filter(|row| row.destination == destination.name());
+    pub fn step(self, place: Place<'_>, delivered: &[Delivered]) -> Step {
+        let mut rows = delivered.iter().filter(|row| row.destination == place.name);
         if rows.clone().any(|row| row.version == self.version) {
             return Step::Nothing;
         }
-        match destination {
-            Destination::Webhook if rows.any(|row| row.time_ms.is_some()) => Step::Withhold,
+        match place.folder {
+            None if rows.any(|row| row.time_ms.is_some()) => Step::Withhold,
             _ => Step::Send,
         }
     }
@@ -209,6 +266,8 @@ mod tests {
     #[test]
     fn each_destination_once_per_version_and_one_message_per_week() {
         use Destination::{Directory, Webhook};
+        let place =
+            |name: Destination| Place { name: name.name(), folder: (name == Directory).then_some(Path::new("/r")) };
         let file = |version, digest| row(version, Directory, digest, Some(1));
         let message = |version, digest| row(version, Webhook, digest, Some(1));
         let noted = |version, digest| row(version, Webhook, digest, None);
@@ -225,8 +284,8 @@ mod tests {
         ] {
             let edition = Edition::of(7, &delivered);
             assert_eq!(edition, Edition { version, restates }, "{delivered:?}");
-            assert_eq!(edition.step(Directory, &delivered), directory, "{delivered:?}");
-            assert_eq!(edition.step(Webhook, &delivered), webhook, "{delivered:?}");
+            assert_eq!(edition.step(place(Directory), &delivered), directory, "{delivered:?}");
+            assert_eq!(edition.step(place(Webhook), &delivered), webhook, "{delivered:?}");
         }
         assert_eq!(Edition { version: 1, restates: false }.stem("2026-W47"), "2026-W47");
         assert_eq!(Edition { version: 2, restates: true }.stem("2026-W47"), "2026-W47.v2");

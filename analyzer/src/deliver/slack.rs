@@ -6,92 +6,53 @@
 
 use serde_json::{Value, json};
 
-use crate::report::{FindingGroup, Report, text};
+use super::letter::{Letter, Part, Told, cut};
 
 /// Longest text of a header block.
 const MAX_HEADER: usize = 150;
 /// Longest text of a section block.
 const MAX_SECTION: usize = 3000;
-/// Longest name, before it is escaped: a finding's three names make less than a third of a section even if every
-/// character becomes an entity.
-const MAX_NAME: usize = 60;
-/// Findings that are named.
-const FINDINGS: usize = 3;
 
-/// The message about a report: its first findings, in its order. `link` is where people reach the analyzer.
+/// The message. `channel` is for receivers that post where a message says, as Mattermost does; `mark` stands before it.
 #[must_use]
-pub fn message(report: &Report, link: Option<&str>) -> Value {
-    let headline = format!("Goodput {}: {}", report.period.label, headline(report));
-    let mut blocks = vec![
-        json!({"type": "header", "text": {"type": "plain_text", "text": cut(&headline, MAX_HEADER)}}),
-        section(&against(report)),
-        section(&losses(report)),
-    ];
-    if let Some(base) = link {
-        let url = format!("{}/report?week={}", base.trim_end_matches('/'), report.period.label);
-        blocks.push(section(&format!("<{}|The whole report>", escaped(&url))));
+pub fn message(letter: &Letter, channel: Option<&str>, mark: &str) -> Value {
+    let headline = format!("{mark}{}", letter.headline());
+    let mut blocks =
+        vec![json!({"type": "header", "text": {"type": "plain_text", "text": cut(&headline, MAX_HEADER)}})];
+    let parts: Vec<String> = letter.about.iter().map(part).collect();
+    blocks.push(section(&parts.join("\n")));
+    let lines: Vec<String> = letter.findings.iter().enumerate().map(|(n, told)| line(n + 1, told)).collect();
+    blocks.push(section(&lines.into_iter().chain(letter.more.clone()).collect::<Vec<_>>().join("\n")));
+    if let Some(url) = &letter.link {
+        blocks.push(section(&format!("<{}|The whole report>", escaped(url))));
     }
-    json!({"text": escaped(&format!("{headline}. {}", report.against())), "blocks": blocks})
-}
-
-/// Goodput; with little data, that of the time with data, and how much that is.
-fn headline(report: &Report) -> String {
-    let headline = report.fleet.headline;
-    let of = if headline.is_of_known { format!(" of the time with data; {}", report.covered()) } else { String::new() };
-    format!("{}{of}", text::percent(headline.goodput))
+    let against = letter.about.first().filter(|_| letter.about.len() == 1).map_or("", |part| part.against.as_str());
+    let mut message = json!({"text": escaped(format!("{headline}. {against}").trim_end()), "blocks": blocks});
+    if let Some(channel) = channel {
+        message["channel"] = channel.into();
+    }
+    message
 }
 
 fn section(text: &str) -> Value {
     json!({"type": "section", "text": {"type": "mrkdwn", "text": cut(text, MAX_SECTION)}})
 }
 
-fn against(report: &Report) -> String {
-    let fleet = &report.fleet;
-    let money = if report.has_money() { format!(", {}", fleet.lost.money()) } else { String::new() };
-    format!(
-        "*{}* of goodput; {} of {} GPU-hours were lost{money}; {}. {}",
-        text::percent(fleet.headline.goodput),
-        fleet.lost.hours(),
-        fleet.capacity.hours(),
-        report.covered(),
-        escaped(&report.against()),
-    )
+fn part(part: &Part) -> String {
+    let Part { team, goodput, figures, against, .. } = part;
+    let of = team.as_ref().map_or_else(String::new, |team| format!("{}: ", escaped(team)));
+    format!("{of}*{goodput}* {figures} {}", escaped(against))
 }
 
-fn losses(report: &Report) -> String {
-    let first = report.first_groups().iter().take(FINDINGS).enumerate();
-    let lines: Vec<String> = first.map(|(n, group)| line(n + 1, group, report)).collect();
-    if !lines.is_empty() {
-        return lines.join("\n");
-    }
-    report.smaller_groups().unwrap_or_else(|| "No loss with a known cause.".into())
-}
-
-fn line(n: usize, group: &FindingGroup, report: &Report) -> String {
-    let (hours, share) = (group.lost.hours(), group.lost.percent());
-    let money = if report.has_money() { format!(", {}", group.lost.money()) } else { String::new() };
-    let count = if group.findings.len() > 1 { format!(" ({})", group.count()) } else { String::new() };
-    let subject = format!("{}{}", report.whose(group), report.within(&group.cluster));
-    let (title, class) = (group.class.title(), group.class.name());
-    format!("{n}. *{title}* ({class}): {hours} GPU-hours, {share} of capacity{money}: {}{count}", name(&subject))
-}
-
-/// On one line, not too long, escaped.
-fn name(text: &str) -> String {
-    let one_line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    escaped(&cut(&one_line, MAX_NAME))
+fn line(n: usize, told: &Told) -> String {
+    let Told { title, class, gpu_hours, share, subject, .. } = told;
+    let cost = told.cost.as_ref().map_or_else(String::new, |cost| format!(", {cost}"));
+    let count = told.count.as_ref().map_or_else(String::new, |count| format!(" ({count})"));
+    format!("{n}. *{title}* ({class}): {gpu_hours} GPU-hours, {share} of capacity{cost}: {}{count}", escaped(subject))
 }
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// No more than `max` characters; text that was cut ends in an ellipsis.
-fn cut(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
-        return text.to_owned();
-    }
-    text.chars().take(max - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -99,7 +60,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::report::{Period, build};
+    use crate::report::{Period, Report, build};
     use goodput_testing::bare;
     use goodput_verdict::{Class, Interval};
 
@@ -108,6 +69,12 @@ mod tests {
     fn interval(class: Class, owner: &str, hours: i64, period: &Period) -> Interval {
         let span = period.start_ms..period.start_ms + hours * HOUR;
         Interval { owner: Some(owner.into()), ..bare(class, span) }
+    }
+
+    fn posted(report: &Report, link: Option<&str>) -> Value {
+        let letter = Letter::of(report, None, link);
+        let ids: Vec<String> = letter.ids().into_iter().map(str::to_owned).collect();
+        message(&letter.naming(&ids), None, "")
     }
 
     fn report(owner: &str) -> Report {
@@ -126,7 +93,7 @@ mod tests {
 
     #[test]
     fn headline_change_three_findings_and_the_link() {
-        let message = message(&report("a&b"), Some("https://goodput.example/"));
+        let message = posted(&report("a&b"), Some("https://goodput.example/"));
         let against =
             "Against 2026-W46: +25.0 points of goodput (then 50.0 % of 40.0 GPU-hours); lost: −10.0 GPU-hours.";
         assert_eq!(message["text"], format!("Goodput 2026-W47: 75.0 %. {against}"));
@@ -147,7 +114,7 @@ mod tests {
     #[test]
     fn hostile_names_stay_names_and_limits_hold() {
         let name = format!("<!channel>\n{}", "&".repeat(5000));
-        let message = message(&report(&name), None);
+        let message = posted(&report(&name), None);
         let text = message["blocks"][2]["text"]["text"].as_str().unwrap();
         assert!(text.contains("&lt;!channel&gt; &amp;") && !text.contains('<'), "{text}");
         assert_eq!(text.lines().count(), 3, "{text}");
@@ -162,7 +129,7 @@ mod tests {
     #[test]
     fn nothing_known_is_said() {
         let empty = build(&[], &[], Period::iso_week("2026-W47", &TimeZone::UTC).unwrap(), &[]);
-        let message = message(&empty, None);
+        let message = posted(&empty, None);
         assert!(
             message["text"].as_str().unwrap().starts_with("Goodput 2026-W47: unknown. Change: no verdicts"),
             "{message}"

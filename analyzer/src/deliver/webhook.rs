@@ -41,15 +41,16 @@ pub fn parse(text: &str) -> Option<Url> {
     Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// Posts the message; `Ok` says that the receiver answered 2xx.
+/// Posts the message; `Ok` says that the receiver answered 2xx. Its id, where it has one, is the same for every attempt.
 ///
 /// No redirects, for a redirected POST becomes a GET; proxies as the environment says, because chat services are outside.
-pub async fn post(url: Url, message: &Value, now: TimeMs) -> Result<(), NotTaken> {
+pub async fn post(url: Url, message: &Value, id: Option<&str>, now: TimeMs) -> Result<(), NotTaken> {
     let failed = |reason| NotTaken::Failed { reason, wait: None };
     let builder = || Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none());
     let client = http::client(url.scheme(), builder).map_err(failed)?;
     let secret = url.to_string();
     let request = client.post(url).header(CONTENT_TYPE, "application/json").body(message.to_string());
+    let request = id.into_iter().fold(request, |request, id| request.header("Idempotency-Key", id));
     let mut response = request.send().await.map_err(|error| failed(http::causes(&error.without_url())))?;
     let status = response.status();
     if status.is_success() {

@@ -4,7 +4,8 @@
 //! is missing somewhere. A week that late samples open again is looked at again when it has settled: if its verdicts
 //! have changed, the directory gets a further version, and no second message is sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,9 +13,11 @@ use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::messages::Messages;
 use crate::app::{Awaited, Deliveries, Due, Outcomes, Progress};
+use crate::deliver::letter::Letter;
 use crate::deliver::webhook::{self, backoff};
-use crate::deliver::{Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
+use crate::deliver::{Edition, NotTaken, Place, Settings, Step, digest, directory, forms, slack};
 use crate::report::{Period, Report, Site, Terms, Wanted, intervals, stored_by_team, teams_in};
 use crate::schedule::{due, instant};
 use crate::teams::Teams;
@@ -22,10 +25,14 @@ use goodput_exposition::sample::TimeMs;
 use goodput_store::{Results as _, Store};
 use goodput_verdict::{Delivered, Interval};
 
+/// Between two rounds of messages, at least.
+const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+
 /// What a report may wait for.
 const FINAL: &str = "every verdict of the week to be final";
 const SETTLE: &str = "its verdicts to stand for a while";
 const RETRY: &str = "the next attempt, after one that failed";
+const MESSAGES: &str = "the time of its next message";
 
 /// The loop's parts.
 pub(super) struct Delivery {
@@ -36,6 +43,7 @@ pub(super) struct Delivery {
     now: fn() -> TimeMs,
     progress: watch::Receiver<Progress>,
     tally: watch::Sender<Deliveries>,
+    messages: Messages,
     /// Weeks with nothing left to do, unless they are opened again.
     finished: BTreeSet<String>,
     /// The message about this week was refused.
@@ -53,7 +61,7 @@ pub(super) struct Delivery {
 
 /// An attempt came to nothing.
 struct Undelivered {
-    destination: Option<Destination>,
+    destination: Option<String>,
     error: anyhow::Error,
     wait: Option<Duration>,
 }
@@ -65,20 +73,33 @@ impl From<anyhow::Error> for Undelivered {
 }
 
 impl Delivery {
-    /// The loop, and what it tells about itself. An error when the webhook's address cannot be read.
+    /// The loop, and what it tells about itself. An error when a file with an address, a password or a key cannot be used.
     pub(super) fn new(
         store: Store,
         settings: Settings,
         zone: TimeZone,
         terms: Terms,
         now: fn() -> TimeMs,
-        progress: watch::Receiver<Progress>,
+        (progress, stop): (watch::Receiver<Progress>, watch::Receiver<bool>),
     ) -> anyhow::Result<(Self, watch::Receiver<Deliveries>)> {
         if let Some(address) = &settings.webhook {
             webhook::resolve(address).map_err(anyhow::Error::msg).context("report.webhook")?;
         }
-        let destinations = settings.destinations().map(|destination| (destination, Outcomes::default())).collect();
+        settings.check_files().map_err(anyhow::Error::msg)?;
+        let places = settings.places().into_iter().map(|place| (place.name.to_owned(), Outcomes::default()));
+        let held = || Outcomes { held: Some(0), ..Outcomes::default() };
+        let targets = settings.by_outbox().map(|target| (target.name.clone(), held()));
+        let destinations = places.chain(targets).collect();
         let (tally, told) = watch::channel(Deliveries { destinations, ..Deliveries::default() });
+        let messages = Messages {
+            store: store.clone(),
+            settings: settings.clone(),
+            terms: terms.clone(),
+            now,
+            tally: tally.clone(),
+            stop,
+            closed: BTreeMap::new(),
+        };
         let delivery = Self {
             store,
             settings,
@@ -87,6 +108,7 @@ impl Delivery {
             now,
             progress,
             tally,
+            messages,
             finished: BTreeSet::new(),
             refused: None,
             reopened: 0,
@@ -138,11 +160,18 @@ impl Delivery {
             return Some(wait);
         }
         match self.deliver(&week).await {
-            Ok(()) => {
+            Ok(None) => {
                 self.failures = 0;
                 self.finish(week);
                 self.show(None, None);
                 None
+            }
+            Ok(Some(wait)) => {
+                self.failures = 0;
+                let wait = wait.max(SHORTEST_WAIT);
+                self.pause_until = Some(Instant::now() + wait);
+                self.show(Some((week.label, MESSAGES)), Some(wait));
+                Some(wait)
             }
             Err(undelivered) => {
                 let wait = self.failed(&week, undelivered);
@@ -203,13 +232,13 @@ impl Delivery {
         self.failures += 1;
         let wait = backoff(self.failures, undelivered.wait);
         self.pause_until = Some(Instant::now() + wait);
-        if let Some(destination) = undelivered.destination {
+        if let Some(destination) = &undelivered.destination {
             self.account(destination, |outcomes| {
                 outcomes.failed += 1;
                 outcomes.overdue = true;
             });
         }
-        let (error, destination) = (&undelivered.error, undelivered.destination.map(Destination::name));
+        let (error, destination) = (&undelivered.error, &undelivered.destination);
         tracing::warn!(
             week = week.label,
             destination,
@@ -220,12 +249,13 @@ impl Delivery {
         wait
     }
 
-    async fn deliver(&mut self, week: &Period) -> Result<(), Undelivered> {
+    /// Gives how long it is until the next message; none where nothing is left.
+    async fn deliver(&mut self, week: &Period) -> Result<Option<Duration>, Undelivered> {
         let store = &self.store;
         let intervals = intervals(store, week).await.context("cannot read the verdicts")?;
         if intervals.is_empty() {
             tracing::info!(week = week.label, "no verdicts are stored for the week: there is nothing to report");
-            return Ok(());
+            return Ok(None);
         }
         let rows = self.store.deliveries(&week.label).await.context("cannot read what was delivered")?;
         let teams = teams_in(store, week, &self.terms).await.context("cannot read the teams of the week")?;
@@ -234,21 +264,23 @@ impl Delivery {
         let report = report.with_terms(&self.terms);
         let digest = digest(&intervals);
         let edition = Edition::of(digest, &rows);
-        if self.settings.destinations().any(|destination| edition.step(destination, &rows) == Step::Send) {
+        let settings = self.settings.clone();
+        let places = settings.places();
+        let sends = places.iter().any(|place| edition.step(*place, &rows) == Step::Send);
+        if sends || self.messages.is_new(week).await? {
             self.note_teams(&teams, &report).await?;
         }
-        for destination in self.settings.destinations().collect::<Vec<_>>() {
-            let time_ms = match edition.step(destination, &rows) {
+        for place in places {
+            let time_ms = match edition.step(place, &rows) {
                 Step::Nothing => {
-                    self.remember(destination, &rows);
+                    self.remember(place.name, &rows);
                     continue;
                 }
                 Step::Withhold => None,
-                Step::Send if !self.send(destination, edition, &report, &intervals).await? => continue,
+                Step::Send if !self.send(place, edition, &report, &intervals).await? => continue,
                 Step::Send => Some((self.now)()),
             };
-            let row =
-                Delivered { version: edition.version, destination: destination.name().to_owned(), digest, time_ms };
+            let row = Delivered { version: edition.version, destination: place.name.to_owned(), digest, time_ms };
             self.store.note_delivery(&week.label, &row).await.context("cannot note the delivery")?;
         }
         if edition.restates {
@@ -256,7 +288,8 @@ impl Delivery {
             tracing::warn!(week = week.label, version, "verdicts of a delivered week have changed; no message is sent");
             self.tally.send_modify(|tally| tally.restated += 1);
         }
-        Ok(())
+        drop(intervals);
+        Ok(self.messages.round(&report, &teams, (edition.version, digest)).await?)
     }
 
     /// Notes which teams the week is reported with, before anyone has the report: from then on it keeps them.
@@ -273,19 +306,20 @@ impl Delivery {
     /// False when the destination refuses it for good.
     async fn send(
         &mut self,
-        destination: Destination,
+        place: Place<'_>,
         edition: Edition,
         report: &Report,
         intervals: &[Interval],
     ) -> Result<bool, Undelivered> {
         let week = &report.period.label;
-        if self.refused.as_ref() == Some(week) && destination == Destination::Webhook {
+        if self.refused.as_ref() == Some(week) && place.folder.is_none() {
             return Ok(false);
         }
-        let sent = match destination {
-            Destination::Directory => self.write(edition, report, intervals).await,
-            Destination::Webhook => self.post(report).await,
+        let sent = match place.folder {
+            Some(folder) => self.write(folder, edition, report, intervals).await,
+            None => self.post(report).await,
         };
+        let destination = place.name;
         match sent {
             Ok(()) => {
                 let now = (self.now)();
@@ -294,7 +328,7 @@ impl Delivery {
                     outcomes.last_success_ms = Some(now);
                     outcomes.overdue = false;
                 });
-                tracing::info!(week, version = edition.version, destination = destination.name(), "report delivered");
+                tracing::info!(week, version = edition.version, destination, "report delivered");
                 Ok(true)
             }
             Err(error @ NotTaken::Refused { .. }) => {
@@ -307,13 +341,19 @@ impl Delivery {
                 Ok(false)
             }
             Err(NotTaken::Failed { reason, wait }) => {
-                Err(Undelivered { destination: Some(destination), error: anyhow::Error::msg(reason), wait })
+                Err(Undelivered { destination: Some(destination.to_owned()), error: anyhow::Error::msg(reason), wait })
             }
         }
     }
 
-    async fn write(&self, edition: Edition, report: &Report, intervals: &[Interval]) -> Result<(), NotTaken> {
-        let Some(path) = self.settings.directory.clone() else { return Ok(()) };
+    async fn write(
+        &self,
+        folder: &Path,
+        edition: Edition,
+        report: &Report,
+        intervals: &[Interval],
+    ) -> Result<(), NotTaken> {
+        let path = folder.to_owned();
         let failed = |reason: String| NotTaken::Failed { reason, wait: None };
         let site = Site::file(self.settings.link.as_deref());
         let forms =
@@ -326,17 +366,18 @@ impl Delivery {
     async fn post(&self, report: &Report) -> Result<(), NotTaken> {
         let Some(address) = &self.settings.webhook else { return Ok(()) };
         let url = webhook::resolve(address).map_err(|reason| NotTaken::Failed { reason, wait: None })?;
-        let message = slack::message(report, self.settings.link.as_deref());
-        webhook::post(url, &message, (self.now)()).await
+        let letter = Letter::of(report, None, self.settings.link.as_deref());
+        let ids: Vec<String> = letter.ids().into_iter().map(str::to_owned).collect();
+        webhook::post(url, &slack::message(&letter.naming(&ids), None, ""), None, (self.now)()).await
     }
 
     /// What was delivered before the start counts as the last success.
-    fn remember(&self, destination: Destination, rows: &[Delivered]) {
-        let last = rows.iter().filter(|row| row.destination == destination.name()).filter_map(|row| row.time_ms).max();
+    fn remember(&self, destination: &str, rows: &[Delivered]) {
+        let last = rows.iter().filter(|row| row.destination == destination).filter_map(|row| row.time_ms).max();
         self.account(destination, |outcomes| outcomes.last_success_ms = outcomes.last_success_ms.max(last));
     }
 
-    fn account(&self, destination: Destination, note: impl FnOnce(&mut Outcomes)) {
-        self.tally.send_modify(|tally| note(tally.destinations.entry(destination).or_default()));
+    fn account(&self, destination: &str, note: impl FnOnce(&mut Outcomes)) {
+        self.tally.send_modify(|tally| note(tally.destinations.entry(destination.to_owned()).or_default()));
     }
 }

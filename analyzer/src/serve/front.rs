@@ -91,7 +91,8 @@ async fn reload(web: Arc<WebConfig>, door: Arc<Door>) {
 /// What each route needs. Samples and events are sent, everything else is read; what changes something needs the most.
 pub(super) fn needs(method: &Method, path: &str) -> Needs {
     match path {
-        "/-/healthy" | "/-/ready" => Needs::NOTHING,
+        // Its links have a token of their own.
+        "/-/healthy" | "/-/ready" | "/unsubscribe" => Needs::NOTHING,
         "/metrics" => Needs::METRICS,
         "/api/v1/write" | "/api/v1/events" => Needs::INGEST,
         _ if method.is_safe() => Needs::READ,

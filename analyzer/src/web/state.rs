@@ -8,7 +8,7 @@ use axum::extract::State;
 use super::clock::{Clock, HOUR_MS, instant, rfc3339};
 use super::page::{Frame, Link, Page, show};
 use crate::app::conditions::Finding;
-use crate::app::{App, Awaited, Outcomes};
+use crate::app::{App, Awaited, Outcomes, Refused};
 use crate::report::Period;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{Appended, Embedded};
@@ -47,7 +47,10 @@ struct StatePage {
 
 /// A place that reports are delivered to.
 struct Delivery {
-    destination: &'static str,
+    destination: String,
+    /// Messages that are still to be sent, and those that are held back; to be read.
+    left: Option<String>,
+    refused: Vec<Refused>,
     last: Option<String>,
     delivered: u64,
     failed: u64,
@@ -73,11 +76,7 @@ pub(super) async fn page<S: Embedded>(State(app): State<App<S>>) -> Page {
         judged_until: progress.judged_until_ms.map(show_time),
         awaited: deliveries.awaited.as_ref().map(|awaited| waits(awaited, &clock)),
         next: deliveries.next.as_ref().map(|due| format!("{}, from {} on", due.week, clock.show(due.at_ms))),
-        deliveries: deliveries
-            .destinations
-            .iter()
-            .map(|(to, outcomes)| delivery(to.name(), outcomes, &clock))
-            .collect(),
+        deliveries: deliveries.destinations.iter().map(|(to, outcomes)| delivery(to, outcomes, &clock)).collect(),
         took_seconds: format!("{:.2}", progress.took.as_secs_f64()),
         failures: progress.failures,
         recut: progress.cut_otherwise.iter().map(|hours| recut(hours, &clock)).collect(),
@@ -99,9 +98,18 @@ fn waits(Awaited { week, what, until_ms }: &Awaited, clock: &Clock) -> String {
     format!("The report of {week} waits for {what}{until}.")
 }
 
-fn delivery(destination: &'static str, outcomes: &Outcomes, clock: &Clock) -> Delivery {
+fn delivery(destination: &str, outcomes: &Outcomes, clock: &Clock) -> Delivery {
+    let (pending, held) = (outcomes.pending, outcomes.held.unwrap_or_default());
+    let left = match (pending, held) {
+        (0, 0) => None,
+        (pending, 0) => Some(format!("{pending} messages to be sent")),
+        (0, held) => Some(format!("{held} messages held back by at_most")),
+        (pending, held) => Some(format!("{pending} messages to be sent, {held} held back by at_most")),
+    };
     Delivery {
-        destination,
+        destination: destination.to_owned(),
+        left,
+        refused: outcomes.refused_now.clone(),
         last: outcomes.last_success_ms.map(|time| clock.show(time)),
         delivered: outcomes.delivered,
         failed: outcomes.failed + outcomes.refused,

@@ -3,7 +3,8 @@
 
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
-    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing, TeamTime,
+    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Message, MessageState, Outlook, RollUp,
+    Standing, TeamTime, Unsubscribed,
 };
 
 use super::{Appended, Ingest, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
@@ -161,6 +162,41 @@ pub(crate) async fn teams(store: &impl Results) {
     let found = store.team_times(["2026-W46", "2026-W47"]).await.unwrap();
     assert_eq!(found, [restated, of("2026-W47")].concat());
     assert_eq!(store.team_times(["2026-W49", "2027-W10"]).await.unwrap(), []);
+}
+
+/// What a store of results holds of messages, where there were none before: one for each destination, contact and week.
+pub(crate) async fn outbox(store: &impl Results) {
+    let message = |contact: &str, week: &str| Message {
+        destination: "people".to_owned(),
+        contact: contact.to_owned(),
+        week: week.to_owned(),
+        version: 1,
+        digest: u32::MAX,
+        state: MessageState::Pending,
+        attempts: 0,
+        next_ms: 5,
+        message_id: format!("{contact}-{week}@example.org"),
+        time_ms: 4,
+        findings: vec!["a".to_owned(), "b\"c".to_owned()],
+        reason: None,
+    };
+    let [one, other] = ["a@example.org", "b@example.org"].map(|contact| message(contact, "2026-W47"));
+    let before = message("b@example.org", "2026-W46");
+    assert_eq!(store.messages(["2026-W01", "2027-W01"]).await.unwrap(), []);
+    store.note_messages(&[other.clone(), one.clone(), before.clone()]).await.unwrap();
+    assert_eq!(store.messages(["2026-W47", "2026-W47"]).await.unwrap(), [one.clone(), other.clone()]);
+    let (reason, state) = (Some("550 no such user".to_owned()), MessageState::Refused);
+    let refused = Message { state, attempts: 1, next_ms: 7, time_ms: 6, findings: Vec::new(), reason, ..one };
+    store.note_messages(std::slice::from_ref(&refused)).await.unwrap();
+    store.note_messages(std::slice::from_ref(&refused)).await.unwrap();
+    assert_eq!(store.messages(["2026-W46", "2026-W47"]).await.unwrap(), [refused, before, other]);
+
+    let (destination, contact) = ("people".to_owned(), "b@example.org".to_owned());
+    let who = Unsubscribed { destination, contact, time_ms: 9 };
+    assert_eq!(store.unsubscribed().await.unwrap(), []);
+    store.unsubscribe(&who).await.unwrap();
+    store.unsubscribe(&Unsubscribed { time_ms: 10, ..who.clone() }).await.unwrap();
+    assert_eq!(store.unsubscribed().await.unwrap(), [who], "the first time stays");
 }
 
 async fn a_node_of_another_cluster_is_another(store: &impl Results) {

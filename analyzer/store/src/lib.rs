@@ -28,6 +28,7 @@ mod contract;
 mod database;
 mod days;
 mod delivery;
+mod directory;
 mod embedded;
 mod error;
 mod events;
@@ -45,6 +46,7 @@ mod legacy;
 mod merge;
 mod options;
 mod orphans;
+mod outbox;
 mod outlook;
 mod pages;
 pub mod parquet;
@@ -83,6 +85,7 @@ pub use away::untouched_until;
 pub use backup::{BackedUp, backup, restore};
 pub use bad_rows::{RowAside, Which, bad_rows, remove_bad_rows};
 pub use chunk::read_chunk;
+pub use directory::Directory;
 pub use embedded::Store;
 pub use error::StoreError;
 pub use holes::Hole;
@@ -90,13 +93,13 @@ pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written
 pub use options::{Options, wall_clock};
 pub use read::{ReadVerdicts, Verdicts, Whose};
 pub use rebuild::{Rebuilt, rebuild, unquarantine};
-pub use results::{Directory, statements};
+pub use results::statements;
 pub use snapshot::Snapshot;
 pub use stats::{Compacted, Stats, Upkeep};
 
 use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
 use goodput_verdict::event::{Event, RunId};
-use goodput_verdict::{Achieved, Interval, Outlook, TeamTime};
+use goodput_verdict::{Achieved, Interval, Message, Outlook, TeamTime, Unsubscribed};
 
 /// What became of a batch. Every sample of it is in exactly one of the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -339,6 +342,12 @@ pub trait Results: ReadVerdicts {
         content: &str,
         times: &[TeamTime],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Writes messages in one transaction, in place of what was written of the same destination, contact and week before.
+    fn note_messages(&self, messages: &[Message]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Notes that a contact wants no more messages of a destination. Noting it again changes nothing.
+    fn unsubscribe(&self, who: &Unsubscribed) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// A number that grows with every change of results in the window, since the store was opened.
     fn version(&self, window: &Range<TimeMs>) -> u64;

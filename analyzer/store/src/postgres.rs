@@ -6,6 +6,7 @@ mod copy;
 mod days;
 mod encode;
 mod events;
+mod outbox;
 mod results;
 mod schema;
 mod teams;
@@ -31,11 +32,11 @@ use super::changes::Changes;
 use super::checked::Reading;
 use super::columns::ACHIEVED;
 use super::{
-    History, ReadVerdicts, StoreError, Whose, days as rolled, events as told, intervals, outlook, rollup, series_rows,
-    teams as by_team,
+    History, ReadVerdicts, StoreError, Whose, days as rolled, events as told, intervals, outbox as outgoing, outlook,
+    rollup, series_rows, teams as by_team,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Interval, Outlook, RollUp, TeamTime};
+use goodput_verdict::{Achieved, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed};
 
 /// Connections of one process.
 const CONNECTIONS: u32 = 4;
@@ -170,6 +171,14 @@ impl ReadVerdicts for Postgres {
 
     async fn team_times(&self, weeks: [&str; 2]) -> Result<Vec<TeamTime>, StoreError> {
         ask!(self, |connection, reading| by_team::times(connection, &mut reading, weeks))
+    }
+
+    async fn messages(&self, weeks: [&str; 2]) -> Result<Vec<Message>, StoreError> {
+        ask!(self, |connection, reading| outgoing::messages(connection, &mut reading, weeks))
+    }
+
+    async fn unsubscribed(&self) -> Result<Vec<Unsubscribed>, StoreError> {
+        ask!(self, |connection, reading| outgoing::all_unsubscribed(connection, &mut reading))
     }
 
     /// Those that were noted: samples stay in their engine.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{History, StoreError};
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Class, Interval, Outlook, RollUp, TeamTime};
+use goodput_verdict::{Achieved, Class, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed};
 
 /// Which intervals of a window are wanted; all, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,6 +104,12 @@ pub trait ReadVerdicts: Send + Sync {
 
     /// What teams had in the delivered weeks from one to another, which is one of them, in order of week and team.
     fn team_times(&self, weeks: [&str; 2]) -> impl Future<Output = Result<Vec<TeamTime>, StoreError>> + Send;
+
+    /// The messages about weeks from one to another, which is one of them, in order of destination, contact and week.
+    fn messages(&self, weeks: [&str; 2]) -> impl Future<Output = Result<Vec<Message>, StoreError>> + Send;
+
+    /// Who wants no messages, in order of destination and contact.
+    fn unsubscribed(&self) -> impl Future<Output = Result<Vec<Unsubscribed>, StoreError>> + Send;
 
     /// All that is stored of the window.
     fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use sqlx::error::{DatabaseError, ErrorKind};
@@ -13,13 +12,12 @@ use tracing::warn;
 use super::checked::{self, Reading};
 use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDINGS};
 use super::database::Database;
-use super::options::database_path;
 use super::{
     Arrivals, Embedded, History, Mark, Place, ReadVerdicts, Replacement, Results, Samples as _, Selection, Stats,
-    Store, StoreError, Whose, database, days, delivery, events, intervals, judged, outlook, rollup, series_rows, teams,
+    Store, StoreError, Whose, days, delivery, events, intervals, judged, outbox, outlook, teams,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Interval, Outlook, RollUp, TeamTime};
+use goodput_verdict::{Achieved, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed};
 
 /// Every statement on results that SQLite and PostgreSQL share, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
@@ -27,7 +25,8 @@ pub fn statements() -> Vec<String> {
     let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
     let kept =
         kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
-    let fixed = delivery::STATEMENTS.iter().chain(&events::STATEMENTS).chain(&teams::STATEMENTS);
+    let fixed =
+        delivery::STATEMENTS.iter().chain(&events::STATEMENTS).chain(&teams::STATEMENTS).chain(&outbox::STATEMENTS);
     intervals::statements()
         .chain(kept)
         .chain(fixed.map(|sql| (*sql).to_owned()))
@@ -81,6 +80,14 @@ impl ReadVerdicts for Store {
         read!(self, |connection, reading| teams::times(connection, &mut reading, weeks))
     }
 
+    async fn messages(&self, weeks: [&str; 2]) -> Result<Vec<Message>, StoreError> {
+        read!(self, |connection, reading| outbox::messages(connection, &mut reading, weeks))
+    }
+
+    async fn unsubscribed(&self) -> Result<Vec<Unsubscribed>, StoreError> {
+        read!(self, |connection, reading| outbox::all_unsubscribed(connection, &mut reading))
+    }
+
     async fn series_of(&self, metrics: &[String]) -> Result<Vec<Labels>, StoreError> {
         Ok(self.known(&Selection { metrics: metrics.to_vec(), labels: Vec::new(), range: 0..0 }))
     }
@@ -111,6 +118,14 @@ impl Results for Store {
 
     async fn note_teams(&self, week: (&str, TimeMs), content: &str, times: &[TeamTime]) -> Result<(), StoreError> {
         self.store_teams(week, content, times).await
+    }
+
+    async fn note_messages(&self, messages: &[Message]) -> Result<(), StoreError> {
+        self.store_messages(messages).await
+    }
+
+    async fn unsubscribe(&self, who: &Unsubscribed) -> Result<(), StoreError> {
+        self.store_unsubscribed(who).await
     }
 
     fn version(&self, window: &Range<TimeMs>) -> u64 {
@@ -252,79 +267,6 @@ macro_rules! read {
     };
 }
 pub(super) use read;
-
-/// Verdicts of a data directory that another process may have open. Rows that cannot be read are left out and named in the log.
-#[derive(Debug)]
-pub struct Directory {
-    database: PathBuf,
-    /// Opened by the first read: a report has a thousand of them.
-    connection: tokio::sync::Mutex<Option<SqliteConnection>>,
-}
-
-impl Directory {
-    /// The data directory of this path.
-    #[must_use]
-    pub fn new(dir: &Path) -> Self {
-        Self { database: database_path(dir), connection: tokio::sync::Mutex::default() }
-    }
-}
-
-/// Reads results of a directory, with a connection and a [`Reading`].
-macro_rules! look {
-    ($directory:ident, |$connection:ident, $reading:ident| $read:expr) => {{
-        let mut held = $directory.connection.lock().await;
-        let mut $reading = Reading::default();
-        let $connection = match &mut *held {
-            Some(open) => open,
-            none => none.insert(database::look_into(&$directory.database).await?),
-        };
-        let read = $read.await.map_err(|error| database::failed(&$directory.database, error))?;
-        $reading.warn();
-        Ok(read)
-    }};
-}
-
-impl ReadVerdicts for Directory {
-    async fn intervals_of(&self, window: Range<TimeMs>, whose: &Whose) -> Result<Vec<Interval>, StoreError> {
-        look!(self, |connection, reading| intervals::select(connection, &mut reading, &window, whose))
-    }
-
-    async fn hours(&self, window: Range<TimeMs>, node: Option<&str>) -> Result<Vec<RollUp>, StoreError> {
-        look!(self, |connection, reading| rollup::select(connection, &mut reading, &window, node))
-    }
-
-    async fn day(&self, time: TimeMs) -> Result<Vec<RollUp>, StoreError> {
-        look!(self, |connection, reading| days::select(connection, &mut reading, time))
-    }
-
-    async fn extent(&self) -> Result<Option<Range<TimeMs>>, StoreError> {
-        look!(self, |connection, _reading| intervals::extent(connection))
-    }
-
-    async fn outlook(&self, window: Range<TimeMs>) -> Result<Outlook, StoreError> {
-        look!(self, |connection, reading| outlook::select(connection, &mut reading, &window))
-    }
-
-    async fn achieved(&self, window: Range<TimeMs>) -> Result<Vec<Achieved>, StoreError> {
-        look!(self, |connection, reading| ACHIEVED.select(connection, &mut reading, &window))
-    }
-
-    async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
-        look!(self, |connection, reading| events::select(connection, &mut reading, &window))
-    }
-
-    async fn teams_of(&self, week: &str) -> Result<Option<String>, StoreError> {
-        look!(self, |connection, reading| teams::of_week(connection, &mut reading, week))
-    }
-
-    async fn team_times(&self, weeks: [&str; 2]) -> Result<Vec<TeamTime>, StoreError> {
-        look!(self, |connection, reading| teams::times(connection, &mut reading, weeks))
-    }
-
-    async fn series_of(&self, metrics: &[String]) -> Result<Vec<Labels>, StoreError> {
-        look!(self, |connection, _reading| series_rows::of_metrics(connection, metrics))
-    }
-}
 
 /// All nodes of a window in one transaction. Returns the nodes that cannot be stored; they keep what they had. Damage that
 /// the rows of one node meet costs that node alone, where `around_damage` is true.

@@ -62,6 +62,7 @@ async fn keeps_the_contract() {
     contract::samples(&store).await;
     contract::results(&store).await;
     contract::teams(&store).await;
+    contract::outbox(&store).await;
     contract::outlook(&store).await;
 }
 

@@ -13,7 +13,6 @@ use goodput_web::Refusals;
 
 use super::*;
 use crate::app::deliveries::Outcomes;
-use crate::deliver::Destination;
 use crate::ingest::Limits;
 use crate::ingest::remote_write::PassedOver;
 use crate::ingest::tally::Counts;
@@ -149,7 +148,12 @@ fn account() -> Account {
 fn tally() -> Deliveries {
     let directory = Outcomes { delivered: 1, last_success_ms: Some(1_795_237_000_000), ..Outcomes::default() };
     let webhook = Outcomes { failed: 2, refused: 3, overdue: true, ..Outcomes::default() };
-    let destinations = BTreeMap::from([(Destination::Directory, directory), (Destination::Webhook, webhook)]);
+    let people = Outcomes { delivered: 5, held: Some(7), ..Outcomes::default() };
+    let destinations = BTreeMap::from([
+        ("directory".to_owned(), directory),
+        ("people".to_owned(), people),
+        ("webhook".to_owned(), webhook),
+    ]);
     Deliveries { destinations, restated: 1, ..Deliveries::default() }
 }
 

@@ -1,8 +1,7 @@
 //! What stands around what was lost: the time picker, search, how a GPU is, and when reports are delivered.
 
 use super::*;
-use crate::app::{Awaited, Due, Outcomes};
-use crate::deliver::Destination;
+use crate::app::{Awaited, Due, Outcomes, Refused};
 use goodput_exposition::sample::{Batch, Labels, Sample, Series};
 use goodput_store::Ingest as _;
 
@@ -108,11 +107,15 @@ async fn a_gpu_begins_with_its_index_and_how_it_is_and_lists_losses_by_job() {
 async fn the_state_page_says_what_a_report_waits_for_and_when_the_next_is_due() {
     let served = serve(NODE).await;
     let state = async || text_of(&page(&served, "/state").await);
-    assert!(state().await.contains("No report is delivered: the configuration has neither"));
+    assert!(state().await.contains("No report is delivered: the configuration has none of"));
     served.deliveries.send_modify(|deliveries| {
         let outcomes =
             Outcomes { delivered: 2, failed: 1, last_success_ms: Some(START), overdue: true, ..Outcomes::default() };
-        deliveries.destinations.insert(Destination::Webhook, outcomes);
+        deliveries.destinations.insert("webhook".to_owned(), outcomes);
+        let reason = "550 no <such> user".to_owned();
+        let refused_now = vec![Refused { contact: "a@example.org".into(), reason }];
+        let people = Outcomes { pending: 2, held: Some(3), refused_now, ..Outcomes::default() };
+        deliveries.destinations.insert("people".to_owned(), people);
         let what = "the next attempt, after one that failed";
         deliveries.awaited = Some(Awaited { week: "2026-W46".into(), what, until_ms: Some(START + HOUR_MS) });
         deliveries.next = Some(Due { week: "2026-W47".into(), at_ms: START + 48 * HOUR_MS });
@@ -121,6 +124,7 @@ async fn the_state_page_says_what_a_report_waits_for_and_when_the_next_is_due() 
     for part in [
         "The report of 2026-W46 waits for the next attempt, after one that failed, until Sat 2026-11-21 04:00 at least.",
         "Next by the schedule: 2026-W47, from Mon 2026-11-23 03:00 on, UTC.",
+        "2 messages to be sent, 3 held back by at_most refused for a@example.org: 550 no &#60;such&#62; user",
         "webhook Sat 2026-11-21 03:00 2 1 overdue: the last attempt failed",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");

@@ -13,7 +13,7 @@ use crate::columns::{ACHIEVED, ADVISORIES, HOURS, IN_WINDOW, INTERVALS, Kept, RI
 use crate::results::misplaced;
 use crate::{Replacement, Results, StoreError, judged, outlook};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, RollUp, TeamTime};
+use goodput_verdict::{Achieved, Message, RollUp, TeamTime, Unsubscribed};
 
 /// What rows of nodes are replaced by.
 pub(super) const NODE: [&str; 2] = ["node", "cluster"];
@@ -125,6 +125,14 @@ impl Results for Postgres {
 
     async fn note_teams(&self, week: (&str, TimeMs), content: &str, times: &[TeamTime]) -> Result<(), StoreError> {
         self.store_teams(week, content, times).await
+    }
+
+    async fn note_messages(&self, messages: &[Message]) -> Result<(), StoreError> {
+        self.store_messages(messages).await
+    }
+
+    async fn unsubscribe(&self, who: &Unsubscribed) -> Result<(), StoreError> {
+        self.store_unsubscribed(who).await
     }
 
     /// Of what this process wrote: other processes have numbers of their own.

@@ -19,7 +19,7 @@ const LOCK: i64 = 7_449_633_602_171;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables that workers write and readers read.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 20] = [
     "intervals",
     "advisories",
     "risks",
@@ -31,6 +31,8 @@ const TABLES: [&str; 18] = [
     "deliveries",
     "team_versions",
     "report_teams",
+    "outbox",
+    "unsubscribed",
     "events",
     "attempts",
     "series",

@@ -8,7 +8,7 @@ use super::super::{Replacement, Verdicts, Which, bad_rows, remove_bad_rows, stat
 use super::*;
 use crate::{Directory, Events, ReadVerdicts};
 use goodput_testing::{START, event, saved};
-use goodput_verdict::{Achieved, Class, Delivered, Outlook, RollUp, TeamTime};
+use goodput_verdict::{Achieved, Class, Delivered, Message, MessageState, Outlook, RollUp, TeamTime, Unsubscribed};
 
 const WEEK: &str = "2026-W47";
 
@@ -19,6 +19,27 @@ fn team_time(team: &str) -> TeamTime {
 
 fn delivered(destination: &str) -> Delivered {
     Delivered { version: 1, destination: destination.to_owned(), digest: 7, time_ms: Some(5) }
+}
+
+fn message(contact: &str) -> Message {
+    Message {
+        destination: "people".to_owned(),
+        contact: contact.to_owned(),
+        week: WEEK.to_owned(),
+        version: 1,
+        digest: 7,
+        state: MessageState::Sent,
+        attempts: 1,
+        next_ms: 5,
+        message_id: "a@b".to_owned(),
+        time_ms: 5,
+        findings: Vec::new(),
+        reason: None,
+    }
+}
+
+fn unsubscribed(contact: &str) -> Unsubscribed {
+    Unsubscribed { destination: "people".to_owned(), contact: contact.to_owned(), time_ms: 5 }
 }
 
 fn achieved(subject: &str) -> Achieved {
@@ -62,6 +83,10 @@ async fn fill(dir: &Path) {
     store.note_delivery(WEEK, &delivered("directory")).await.unwrap();
     store.note_delivery(WEEK, &delivered("webhook")).await.unwrap();
     store.note_teams((WEEK, 0), r#"{"all":[]}"#, &[team_time("a"), team_time("b")]).await.unwrap();
+    store.note_messages(&["a", "b"].map(message)).await.unwrap();
+    for contact in ["a", "b"] {
+        store.unsubscribe(&unsubscribed(contact)).await.unwrap();
+    }
     store.add_events(&[event(HOUR, 0, START), event(HOUR + 5, 0, saved(1)), event(HOUR + 9, 1, START)]).await.unwrap();
     store.close().await;
 }
@@ -81,14 +106,15 @@ async fn damage(dir: &Path, table: &str, change: &str) {
     assert_eq!(edit(dir, &sql).await, 1, "{sql}");
 }
 
-type Read = (Verdicts, (Vec<Delivered>, Vec<TeamTime>, Option<String>), [Vec<RollUp>; 2]);
+type Read = (Verdicts, Sent, [Vec<RollUp>; 2]);
 
-/// What was delivered, and which team each part of the time was charged to.
-async fn sent(
-    store: &impl ReadVerdicts,
-    deliveries: Vec<Delivered>,
-) -> (Vec<Delivered>, Vec<TeamTime>, Option<String>) {
-    (deliveries, store.team_times([WEEK, WEEK]).await.unwrap(), store.teams_of(WEEK).await.unwrap())
+type Sent = (Vec<Delivered>, Vec<TeamTime>, Option<String>, Vec<Message>, Vec<Unsubscribed>);
+
+/// What was delivered, to whom, and which team each part of the time was charged to.
+async fn sent(store: &impl ReadVerdicts, deliveries: Vec<Delivered>) -> Sent {
+    let (times, teams) = (store.team_times([WEEK, WEEK]).await.unwrap(), store.teams_of(WEEK).await.unwrap());
+    let messages = store.messages([WEEK, WEEK]).await.unwrap();
+    (deliveries, times, teams, messages, store.unsubscribed().await.unwrap())
 }
 
 async fn read(store: &Store) -> Read {
@@ -99,19 +125,21 @@ async fn read(store: &Store) -> Read {
 }
 
 /// How many rows each table gives, in the order of [`TABLES`].
-fn counts((verdicts, (deliveries, times, teams), [hours, days]): &Read) -> [usize; 12] {
+fn counts((verdicts, (deliveries, times, teams, messages, unsubscribed), [hours, days]): &Read) -> [usize; 14] {
     let Verdicts { intervals, outlook: o, achieved, history: h } = verdicts;
     let outlook = [o.advisories.len(), o.risks.len(), o.standings.len()];
     let [advisories, risks, standings] = outlook;
     let (events, attempts) = (h.events.len(), h.progress.len());
     let rolled_up = [hours.len(), days.len(), usize::from(teams.is_some()), times.len()];
     let [hours, days, teams, times] = rolled_up;
-    let sent = deliveries.len();
-    [intervals.len(), advisories, risks, standings, achieved.len(), sent, events, attempts, hours, days, teams, times]
+    let [sent, messages, unsubscribed] = [deliveries.len(), messages.len(), unsubscribed.len()];
+    let of_windows = [intervals.len(), advisories, risks, standings, achieved.len(), sent, events, attempts];
+    let [a, b, c, d, e, f, g, h] = of_windows;
+    [a, b, c, d, e, f, g, h, hours, days, teams, times, messages, unsubscribed]
 }
 
 /// A changed value that can still be read, and one that cannot, in every table.
-const CHANGES: [(&str, &str, &str); 12] = [
+const CHANGES: [(&str, &str, &str); 14] = [
     ("intervals", "ms = ms + 1", "evidence = '[{'"),
     ("advisories", "confidence = confidence / 2", "advice = 'sell'"),
     ("risks", "made_ms = made_ms + 256", "kind = 'mood'"),
@@ -132,6 +160,8 @@ const CHANGES: [(&str, &str, &str); 12] = [
     ),
     ("team_versions", "content = '{}'", "content = '{'"),
     ("report_teams", "ms = ms + 1", "class = 'leisure'"),
+    ("outbox", "attempts = attempts + 1", "state = 'lost'"),
+    ("unsubscribed", "time_ms = time_ms + 1", "contact = CAST(x'ff' AS TEXT)"),
 ];
 
 #[tokio::test]
@@ -323,8 +353,14 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
         let Ok(store) = Store::open(options(dir.path())).await else { continue };
         let (hours, day) = (store.hours(0..3 * HOUR, None).await, store.day(0).await);
         let teams = (store.team_times([WEEK, WEEK]).await, store.teams_of(WEEK).await);
+        let outbox = (store.messages([WEEK, WEEK]).await, store.unsubscribed().await);
         let read = (store.verdicts(0..3 * HOUR).await, store.deliveries(WEEK).await, hours, day);
-        if let ((Ok(verdicts), Ok(deliveries), Ok(hours), Ok(day)), (Ok(times), Ok(teams))) = (read, teams) {
+        if let (
+            (Ok(verdicts), Ok(deliveries), Ok(hours), Ok(day)),
+            (Ok(times), Ok(teams)),
+            (Ok(messages), Ok(unsubscribed)),
+        ) = (read, teams, outbox)
+        {
             assert!(hours.iter().all(|row| sound.2[0].contains(row)), "byte {place}");
             // Hours, where the day can no longer be read.
             assert!(day.iter().all(|row| sound.2.iter().any(|sound| sound.contains(row))), "byte {place}");
@@ -337,9 +373,11 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
             assert!(deliveries.iter().all(|row| sound.1.0.contains(row)), "byte {place}");
             assert!(times.iter().all(|row| sound.1.1.contains(row)), "byte {place}");
             assert!(teams.iter().all(|teams| sound.1.2.as_ref() == Some(teams)), "byte {place}");
+            assert!(messages.iter().all(|row| sound.1.3.contains(row)), "byte {place}");
+            assert!(unsubscribed.iter().all(|row| sound.1.4.contains(row)), "byte {place}");
             assert!(verdicts.history.events.iter().all(|row| sound.0.history.events.contains(row)), "byte {place}");
             assert!(verdicts.history.progress.iter().all(|row| sound.0.history.progress.contains(row)), "byte {place}");
-            if counts(&(verdicts, (deliveries, times, teams), [hours, day])) != counts(&sound) {
+            if counts(&(verdicts, (deliveries, times, teams, messages, unsubscribed), [hours, day])) != counts(&sound) {
                 changed += 1;
                 named += usize::from(bad);
             }

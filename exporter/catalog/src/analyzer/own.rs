@@ -65,6 +65,10 @@ crate::metric_rows! {
         "1 while the last attempt to deliver the weekly report has failed.",
         by "delivery", series "1 per destination", since "0.1.0"
     }
+    REPORT_HELD = Gauge None "goodput_analyzer_report_held_messages" ["destination"] {
+        "Messages about the newest week that are held back, because a run sends no more than at_most.",
+        by "delivery", series "1 per destination with an outbox", since "0.3.0"
+    }
     REPORT_RESTATEMENTS = Counter None "goodput_analyzer_report_restatements_total" [] {
         "Weeks whose verdicts had changed after their delivery.",
         by "delivery", series "1", since "0.1.0"
