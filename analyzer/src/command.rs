@@ -9,6 +9,7 @@ pub mod export;
 mod history;
 pub mod import;
 pub mod migrate;
+pub mod teams;
 pub mod trial;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,10 @@ use jiff::tz::TimeZone;
 use crate::config::Config;
 use crate::escape::printable;
 use crate::judge::{Judge, windows};
-use crate::report::{Period, Price, Report, Site, csv, html, intervals, markdown, showback, stored, text};
+use crate::report::{
+    Period, Price, Report, Site, Wanted, csv, html, intervals, markdown, showback, stored_by_team, team_csv, teams_in,
+    text,
+};
 use crate::{serve, why};
 use cli::{Cli, Command, PeriodArgs, ReportFormat};
 use goodput_exposition::sample::TimeMs;
@@ -46,16 +50,14 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 let options = config.store_options(dir);
                 serve::run(config, options, web).await
             }
-            Command::Report { period, format, out, database, annex } => {
-                let (form, out) = ((format, annex), out.as_deref());
+            Command::Report { period, format, out, database, annex, team } => {
+                let asked = ReportAsked { period: &period, team: team.as_deref(), format, annex, out: out.as_deref() };
                 match database.look().await? {
-                    Some(fleet) => report(&config, &fleet, "has migrate --from copied any?", &period, form, out).await,
-                    None => {
-                        let (verdicts, hint) = (Directory::new(dir), "is this the --data.dir of serve?");
-                        report(&config, &verdicts, hint, &period, form, out).await
-                    }
+                    Some(fleet) => report(&config, &fleet, COPIED, &asked).await,
+                    None => report(&config, &Directory::new(dir), SERVED, &asked).await,
                 }
             }
+            Command::Teams(command) => teams::run(&config, dir, command).await,
             Command::Classify { start, end, dry_run } => {
                 let period = Period::between(&start, &end, &config.zone)?;
                 classify(config, dir, &period, dry_run).await
@@ -79,33 +81,57 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
 #[error("{0}")]
 pub struct NoData(String);
 
+/// Where verdicts may be, if there are none.
+const COPIED: &str = "has migrate --from copied any?";
+const SERVED: &str = "is this the --data.dir of serve?";
+
+/// Which report, in which form, and where to.
+struct ReportAsked<'a> {
+    period: &'a PeriodArgs,
+    team: Option<&'a str>,
+    format: ReportFormat,
+    annex: bool,
+    out: Option<&'a Path>,
+}
+
 async fn report(
     config: &Config,
     verdicts: &impl ReadVerdicts,
     hint: &str,
-    period: &PeriodArgs,
-    (format, annex): (ReportFormat, bool),
-    out: Option<&Path>,
+    asked: &ReportAsked<'_>,
 ) -> anyhow::Result<()> {
+    let ReportAsked { team, format, annex, .. } = *asked;
     anyhow::ensure!(
         !annex || matches!(format, ReportFormat::Html),
         "--annex: expected only with --format html; the other forms have all of it"
     );
-    let period = asked_period(period, &config.zone)?;
-    let read = stored(verdicts, period, &config.prices).await;
+    let by_intervals = matches!(format, ReportFormat::CsvAccounts | ReportFormat::CsvIntervals);
+    anyhow::ensure!(!by_intervals || team.is_none(), "--team: expected only with html, markdown, json or csv");
+    let period = asked_period(asked.period, &config.zone)?;
+    let terms = config.terms();
+    let teams = teams_in(verdicts, &period, &terms).await;
+    let teams = teams.with_context(|| format!("no verdicts to report; {hint}"))?;
+    if let Some(name) = team {
+        teams::known(&teams, name, &period)?;
+    }
+    let wanted = Wanted { prices: &config.prices, teams: &teams, team };
+    let read = stored_by_team(verdicts, period, wanted).await;
     let report = read.with_context(|| format!("no verdicts to report; {hint}"))?;
     if report.accounted.is_none() {
-        let extent = verdicts.extent().await.context("cannot read the verdicts")?;
-        let reaching = extent.map_or_else(|| "Nothing is judged yet".to_owned(), |e| report.period.reaching(&e));
-        return Err(NoData(format!("no data for {}. {reaching}", report.period.label)).into());
+        return Err(no_data(verdicts, &report.period, team).await?.into());
     }
-    let report = report.with_terms(&config.terms());
+    let report = report.with_terms(&terms);
     let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref())).with_annex(annex);
-    let intervals = match format {
-        ReportFormat::Csv | ReportFormat::CsvIntervals => intervals(verdicts, &report.period).await?,
-        _ => Vec::new(),
-    };
-    write(&form(&report, &intervals, &config.prices, format, &site)?, out)
+    let intervals = if by_intervals { intervals(verdicts, &report.period).await? } else { Vec::new() };
+    write(&form(&report, &intervals, &config.prices, format, &site)?, asked.out)
+}
+
+/// That the period has no verdicts, and where there are some.
+async fn no_data(verdicts: &impl ReadVerdicts, period: &Period, team: Option<&str>) -> anyhow::Result<NoData> {
+    let extent = verdicts.extent().await.context("cannot read the verdicts")?;
+    let reaching = extent.map_or_else(|| "Nothing is judged yet".to_owned(), |e| period.reaching(&e));
+    let of = team.map(|name| format!(" of team {name:?}")).unwrap_or_default();
+    Ok(NoData(format!("no data{of} for {}. {reaching}", period.label)))
 }
 
 fn form(
@@ -119,7 +145,8 @@ fn form(
         ReportFormat::Html => html::render(report, site)?,
         ReportFormat::Markdown => markdown::render(report)?,
         ReportFormat::Json => report.json()?,
-        ReportFormat::Csv => showback::render(&report.period, intervals, prices),
+        ReportFormat::Csv => team_csv::render(report),
+        ReportFormat::CsvAccounts => showback::render(&report.period, intervals, prices),
         ReportFormat::CsvIntervals => csv::render(intervals),
     })
 }

@@ -4,6 +4,7 @@
 //! is not whole hours from UTC, so that every day and week of that zone consists of whole windows. Judging a window
 //! again replaces its verdicts, so that nothing is counted twice.
 
+mod outlook;
 mod reader;
 mod recut;
 #[cfg(test)]
@@ -24,20 +25,18 @@ pub(crate) use recut::{hour_of, reaches_over, spans};
 pub(crate) use windows::selection;
 pub use windows::windows;
 
-use goodput_exposition::sample::{Series, TimeMs};
+use goodput_exposition::sample::TimeMs;
 use goodput_rules::application::{Counter, measure};
 use goodput_rules::classify::{
     self, CRASH_SIGNALS, Capacity, Declared, Judged, LONG_START_REACH_MS, LONG_START_SIGNALS, LOOK_AHEAD_MS,
     LOOK_BACK_MS, LOST_REACH_MS, NETWORK_SIGNALS, Seen, Thresholds, VANISHED_MS, judge_told,
 };
-use goodput_rules::forecast;
 use goodput_rules::frame::{FailedNode, MAX_BRIDGE_MS};
 use goodput_rules::serving;
 use goodput_rules::signal;
 use goodput_rules::told::Told;
-use goodput_rules::tuning;
 use goodput_store::{Embedded, Place, Replacement, Results, Samples, StoreError};
-use goodput_verdict::{HOUR_MS, Interval, Outlook, Prospect, Standing};
+use goodput_verdict::{HOUR_MS, Interval, Outlook};
 
 /// Ends of windows for which the GPUs seen until then are kept in memory: those of the open hour and the two before it,
 /// cut in two.
@@ -272,63 +271,6 @@ impl<S: Samples, R: Results> Judge<S, R> {
     /// The metrics of all signals but these.
     fn near(&self, others: &[String]) -> Vec<String> {
         signal::metric_names().filter(|name| !others.iter().any(|other| other == name)).map(str::to_owned).collect()
-    }
-
-    /// Risks, advisories and standings, by node.
-    async fn look_ahead(
-        &self,
-        reader: &mut Reader<'_, S>,
-        window: &Range<TimeMs>,
-        until: TimeMs,
-        judged: &Judged,
-    ) -> Result<BTreeMap<Node, Outlook>, JudgeError> {
-        let range = window.start..window.end.min(until);
-        let standings = self.standings(reader, &range, judged).await?;
-        let series = self.foreseen(reader, &range).await?;
-        let (span, thresholds) = (window.clone(), self.thresholds.clone());
-        let risks = tokio::task::spawn_blocking(move || forecast::risks(&series, &span, until, &thresholds)).await;
-        let mut by_node: BTreeMap<Node, Outlook> = BTreeMap::new();
-        for risk in risks.map_err(|_| JudgeError::Died(window.clone()))? {
-            let node = (risk.last.cluster.clone(), risk.last.node.clone());
-            by_node.entry(node).or_default().risks.push(risk);
-        }
-        for advisory in &judged.advisories {
-            let node = (advisory.cluster.clone(), advisory.node.clone());
-            by_node.entry(node).or_default().advisories.push(advisory.clone());
-        }
-        for standing in standings {
-            let node = (standing.cluster.clone(), standing.node.clone());
-            by_node.entry(node).or_default().standings.push(standing);
-        }
-        Ok(by_node)
-    }
-
-    /// How every node is set up at the end of the range, with how it kept up.
-    async fn standings(
-        &self,
-        reader: &mut Reader<'_, S>,
-        range: &Range<TimeMs>,
-        judged: &Judged,
-    ) -> Result<Vec<Standing>, JudgeError> {
-        let series = reader.within(&tuning::metrics(), &(range.end..range.end), (tuning::LOOK_MS, 0)).await?;
-        let (span, paired, ports) = (range.clone(), judged.paired.clone(), judged.ports.clone());
-        let collectives = judged.collectives.clone();
-        let standings = move || tuning::standings(&series, &span, &paired, &ports, &collectives);
-        tokio::task::spawn_blocking(standings).await.map_err(|_| JudgeError::Died(range.clone()))
-    }
-
-    /// What is to be expected, by all samples before a time; stores nothing.
-    pub async fn prospects(&self, reader: &mut Reader<'_, S>, now: TimeMs) -> Result<Vec<Prospect>, JudgeError> {
-        let series = self.foreseen(reader, &(now..now)).await?;
-        let thresholds = self.thresholds.clone();
-        let prospects = tokio::task::spawn_blocking(move || forecast::prospects(&series, now, &thresholds)).await;
-        prospects.map_err(|_| JudgeError::Died(now..now))
-    }
-
-    /// The series that forecasts within the range look at.
-    async fn foreseen(&self, reader: &mut Reader<'_, S>, range: &Range<TimeMs>) -> Result<Vec<Series>, StoreError> {
-        let metrics = signal::metrics_of(&forecast::SIGNALS);
-        reader.within(&metrics, range, (self.forecast_window_ms(), 0)).await
     }
 
     /// Stores what jobs achieved by configured counters, and what inference servers served.

@@ -17,5 +17,7 @@ pub mod judge;
 pub mod report;
 pub mod schedule;
 pub mod serve;
+pub mod teams;
 mod web;
 pub mod why;
+mod wildcard;

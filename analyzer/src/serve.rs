@@ -18,6 +18,7 @@ mod bounded;
 mod delivery;
 mod front;
 mod judging;
+mod teams;
 
 use crate::api;
 use crate::app::{App, Deliveries, Intake, Progress, Reads, metrics};
@@ -66,13 +67,16 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     let scraper = Scraper::new(limits, Arc::clone(&tally));
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
-    let mut deliveries = watch::channel(Deliveries::default()).1;
-    let mut delivering = JoinSet::new();
+    let (mut deliveries, mut loops) = (watch::channel(Deliveries::default()).1, JoinSet::new());
     if let Some(settings) = config.report {
         let (delivery, told) =
             Delivery::new(store.clone(), settings, zone.clone(), terms.clone(), now, progress.clone())?;
-        delivering.spawn(delivery.run(stopping.clone()));
+        loops.spawn(delivery.run(stopping.clone()));
         deliveries = told;
+    }
+
+    if let Some(follow) = teams::Follow::new(config.teams_file, &zone, config.showback.spread, &terms.teams) {
+        loops.spawn(follow.run(stopping.clone()));
     }
 
     let app = App {
@@ -98,8 +102,8 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
 
     scraping.shutdown().await;
     judging.await.context("the judging loop died")?;
-    while let Some(ended) = delivering.join_next().await {
-        ended.context("the delivery loop died")?;
+    while let Some(ended) = loops.join_next().await {
+        ended.context("a loop in the background died")?;
     }
     close(&store).await;
     Ok(())
@@ -199,6 +203,7 @@ pub(crate) mod tests {
         pub(crate) reads: Arc<Reads>,
         pub(crate) progress: watch::Sender<Progress>,
         pub(crate) deliveries: watch::Sender<Deliveries>,
+        pub(crate) teams: crate::teams::Live,
         address: SocketAddr,
         stop: watch::Sender<bool>,
         _dir: tempfile::TempDir,
@@ -253,6 +258,7 @@ pub(crate) mod tests {
             let (told, progress) = watch::channel(known);
             let (delivered, deliveries) = watch::channel(Deliveries::default());
             let (zone, terms) = (TimeZone::UTC, Terms::default());
+            let teams = terms.teams.clone();
             let ways_in = Default::default();
             let app = App {
                 store: store.for_pages(reads.limits().max_rows),
@@ -270,7 +276,7 @@ pub(crate) mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             tokio::spawn(axum::serve(listener, router(app)).into_future());
-            Served { store, reads, progress: told, deliveries: delivered, address, stop, _dir: dir }
+            Served { store, reads, progress: told, deliveries: delivered, teams, address, stop, _dir: dir }
         }
 
         /// The answer to a client that has the one with this tag.

@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 /// Tables of results and events, which both databases have.
 const TABLES: &str = "('intervals', 'advisories', 'risks', 'standings', 'achieved', 'hours', 'days', 'rolled_days',
-    'deliveries', 'events', 'attempts')";
+    'deliveries', 'events', 'attempts', 'team_versions', 'report_teams')";
 
 /// A line for every column: table, column, class of its type, whether it may be null, default.
 const SQLITE_COLUMNS: &str = "
@@ -109,6 +109,7 @@ async fn both_have_the_same_columns_and_keys_of_results() {
         "column intervals energy_mj integer null",
         "column standings cluster text null",
         "primary deliveries week,version,destination",
+        "primary report_teams week,team,class,currency",
         "index intervals gpu,start_ms",
         "unique events id",
     ] {
@@ -138,7 +139,9 @@ fn no_statement_on_results_is_left_out() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let all: Vec<String> = statements().iter().chain(&postgres::statements()).map(|sql| words(sql)).collect();
     let mut found = 0;
-    for name in ["results", "columns/kept", "delivery", "events", "postgres", "postgres/write", "postgres/days"] {
+    for name in
+        ["results", "columns/kept", "delivery", "teams", "events", "postgres", "postgres/write", "postgres/days"]
+    {
         let path = repository().join(format!("analyzer/store/src/{name}.rs"));
         let source = fs::read_to_string(&path).unwrap();
         for literal in source

@@ -56,7 +56,7 @@ const COMMANDS: &[(&str, Check)] = &[
     ("goodput-analyzer why --target gpu-node:9400 --for 60s", why),
     ("goodput-analyzer serve --config.file=goodput.yml", serve),
     ("goodput-analyzer try --prometheus http://prometheus:9090", try_out),
-    ("goodput-analyzer report --week 2026-W47 --format markdown|html|json|csv|csv-intervals", report),
+    ("goodput-analyzer report --week 2026-W47 --format markdown|html|json|csv|csv-accounts|csv-intervals", report),
 ];
 
 /// The last hours of the week, after which it goes on live.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::frame::{self, NodeSources, named};
 use crate::signal::{Entity, Setting, Signal, model_of, setting_metrics, settings};
 use goodput_exposition::sample::{Series, TimeMs};
-use goodput_verdict::{CheckEnd, CollectiveUse, Drift, Paired, PortUse, Standing};
+use goodput_verdict::{CheckEnd, CollectiveUse, Drift, MountUse, Paired, PortUse, Standing};
 
 /// Settings of a window are those at its end, as its last minutes tell: three of the audit's rounds of 5 minutes, so that
 /// a scrape that failed does not hide them.
@@ -32,6 +32,7 @@ pub fn standings(
     window: &Range<TimeMs>,
     paired: &[Paired],
     ports: &[PortUse],
+    mounts: &[MountUse],
     collectives: &[CollectiveUse],
 ) -> Vec<Standing> {
     let range = window.end - LOOK_MS..window.end;
@@ -54,6 +55,9 @@ pub fn standings(
     }
     for port in ports {
         standings.entry((&port.node, port.cluster.clone())).or_default().ports.push(port.clone());
+    }
+    for mount in mounts {
+        standings.entry((&mount.node, mount.cluster.clone())).or_default().mounts.push(mount.clone());
     }
     for used in collectives {
         standings.entry((&used.node, used.cluster.clone())).or_default().collectives.push(used.clone());
@@ -224,7 +228,7 @@ mod tests {
 
     fn of(nodes: &[(&str, &str, &str, &str, f64)]) -> Vec<Standing> {
         let series: Vec<Series> = nodes.iter().flat_map(|(n, m, c, p, l)| node(n, m, c, p, *l)).collect();
-        standings(&series, &(0..END), &[], &[], &[])
+        standings(&series, &(0..END), &[], &[], &[], &[])
     }
 
     /// Node, checks and drift in short.
@@ -301,7 +305,7 @@ mod tests {
             slowdown: 1.2,
             next: 1.0,
         };
-        let all = standings(&series, &(0..END), &[pair], &[], &[]);
+        let all = standings(&series, &(0..END), &[pair], &[], &[], &[]);
         let told = |s: &Standing| (s.node.clone(), s.cluster.clone().unwrap(), s.drift.len(), s.paired.len());
         let told: Vec<_> = all.iter().map(told).collect();
         let row = |name: &str, cluster: &str, drift, paired| (name.to_owned(), cluster.to_owned(), drift, paired);
@@ -323,11 +327,11 @@ mod tests {
         let labels = [("__name__", "goodput_thp_info"), ("instance", "n2"), ("node", "n2"), ("enabled", "always")];
         all.push(series(&labels, 1.0, END - 300_000));
         assert!(
-            standings(&all, &(0..END), &[], &[], &[]).iter().all(|s| s.drift.is_empty()),
+            standings(&all, &(0..END), &[], &[], &[], &[]).iter().all(|s| s.drift.is_empty()),
             "it was changed 5 minutes ago"
         );
-        let before = standings(&all, &(0..END - 300_000), &[], &[], &[]);
+        let before = standings(&all, &(0..END - 300_000), &[], &[], &[], &[]);
         assert_eq!(told(&before)[1].1, ["transparent huge pages: always, madvise, madvise of 2/3"], "both are scraped");
-        assert_eq!(standings(&all, &(END * 2..END * 3), &[], &[], &[]), [], "old settings are none");
+        assert_eq!(standings(&all, &(END * 2..END * 3), &[], &[], &[], &[]), [], "old settings are none");
     }
 }

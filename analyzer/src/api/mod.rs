@@ -19,6 +19,7 @@ mod series;
 mod serving;
 mod summary;
 mod table;
+mod teams;
 #[cfg(test)]
 mod tests;
 
@@ -55,7 +56,15 @@ pub(crate) fn busy(busy: Busy) -> Response {
 
 /// All routes that are read.
 fn table<S: Embedded + Clone + 'static>() -> Table<S> {
-    let rooms = [inventory::routes, results::routes, runs::routes, series::routes, serving::routes, summary::routes];
+    let rooms = [
+        inventory::routes,
+        results::routes,
+        runs::routes,
+        series::routes,
+        serving::routes,
+        summary::routes,
+        teams::routes,
+    ];
     rooms.into_iter().fold(Table::new(), |table, add| add(table))
 }
 

@@ -22,23 +22,29 @@ pub(super) struct Parameter {
     pub(super) name: &'static str,
     about: &'static str,
     is_required: bool,
+    /// Is it a part of the path, and not of the query?
+    pub(super) is_in_path: bool,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl Parameter {
     /// One that takes what the type writes.
     pub(super) const fn new<T: JsonSchema>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, is_required: false, schema: SchemaGenerator::subschema_for::<T> }
+        Self { name, about, is_required: false, is_in_path: false, schema: SchemaGenerator::subschema_for::<T> }
     }
 
     pub(super) const fn required(self) -> Self {
         Self { is_required: true, ..self }
     }
 
+    const fn in_path(self) -> Self {
+        Self { is_in_path: true, ..self.required() }
+    }
+
     pub(super) fn described(&self, schemas: &mut SchemaGenerator) -> Value {
         json!({
             "name": self.name,
-            "in": "query",
+            "in": if self.is_in_path { "path" } else { "query" },
             "required": self.is_required,
             "description": self.about,
             "schema": (self.schema)(schemas),
@@ -56,6 +62,10 @@ pub(super) const WEEK: Parameter = Parameter::new::<String>(
     "week",
     "ISO week such as 2026-W47; by default the last full one, or this one so far where that has no verdicts.",
 );
+pub(super) const TEAM_NAME: Parameter =
+    Parameter::new::<String>("name", "The team, or unassigned or platform.").in_path();
+pub(super) const TEAM: Parameter =
+    Parameter::new::<String>("team", "Only what this team and the teams that are part of it held.");
 pub(super) const BY: Parameter = Parameter::new::<By>("by", "What each line is about.").required();
 pub(super) const CLUSTER: Parameter = Parameter::new::<String>("cluster", "Only of this cluster.");
 pub(super) const NODE: Parameter = Parameter::new::<String>("node", "Only this node's.");

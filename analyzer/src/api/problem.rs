@@ -39,6 +39,11 @@ impl Problem {
         Self { status: StatusCode::BAD_REQUEST, field, expected: expected.into(), found }
     }
 
+    /// Nothing has the name in the path.
+    pub(super) fn missing(field: &str, expected: impl Into<String>, found: &str) -> Self {
+        Self { status: StatusCode::NOT_FOUND, ..Self::bad(field, expected, Some(found)) }
+    }
+
     pub(super) fn nothing_here() -> Self {
         let expected = "a route that /api/v1/openapi.json describes".to_owned();
         Self { status: StatusCode::NOT_FOUND, field: None, expected, found: None }

@@ -34,11 +34,18 @@ pub(super) struct Part {
 impl Asked {
     /// Takes the parameters; the route must know each.
     pub(super) fn of(given: BTreeMap<String, String>, route: &Route) -> Result<Self, Problem> {
-        let known: Vec<&str> = route.parameters().map(|parameter| parameter.name).collect();
+        let of_query = route.parameters().filter(|parameter| !parameter.is_in_path);
+        let known: Vec<&str> = of_query.map(|parameter| parameter.name).collect();
         match given.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(Problem::bad(name, format!("one of {}", known.join(", ")), Some(name))),
             None => Ok(Self { given, max_hours: route.hours.unwrap_or_default() }),
         }
+    }
+
+    /// The same with what the path says.
+    pub(super) fn at(mut self, path: BTreeMap<String, String>) -> Self {
+        self.given.extend(path);
+        self
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {

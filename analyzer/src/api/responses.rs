@@ -7,7 +7,7 @@ use super::problem::ErrorBody;
 use super::route::Reads;
 
 /// Status, name, and when it is given.
-const REFUSALS: [(&str, &str, &str); 8] = [
+const REFUSALS: [(&str, &str, &str); 9] = [
     ("304", "NotModified", "If-None-Match names the answer's ETag."),
     ("400", "BadRequest", "A parameter is wrong."),
     (
@@ -22,6 +22,7 @@ const REFUSALS: [(&str, &str, &str); 8] = [
         "The user or token has not the scope that this needs, the Host is not a name of this server, or a page of \
          another site sends the request.",
     ),
+    ("404", "NotFound", "There is nothing of the name in the path."),
     ("422", "TooMuch", "The period has more rows of verdicts than `reads.max_rows`: ask for a shorter one."),
     (
         "429",
@@ -39,9 +40,10 @@ const REFUSALS: [(&str, &str, &str); 8] = [
 /// What the front door answers, in plain text.
 const FRONT_DOOR: [&str; 3] = ["401", "403", "429"];
 
-/// Refusals of a route that reads this.
-pub(super) fn of(reads: Reads) -> Map<String, Value> {
+/// Refusals of a route that reads this, whose path may have a name.
+pub(super) fn of(reads: Reads, has_name: bool) -> Map<String, Value> {
     named(|status| match status {
+        "404" => has_name,
         "422" => reads == Reads::Verdicts,
         "503" => reads != Reads::Little,
         _ => true,

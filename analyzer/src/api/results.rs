@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::parameters::{
-    ACCOUNT, ADVICE, CHARGED_TO, CLASS, CLUSTER, CURSOR, GPU, KIND, LIMIT, MEMORY, NODE, OWNER, RUN, WEEK,
+    ACCOUNT, ADVICE, CHARGED_TO, CLASS, CLUSTER, CURSOR, GPU, KIND, LIMIT, MEMORY, NODE, OWNER, RUN, TEAM, WEEK,
 };
 use super::query::Asked;
 use super::route::{Reads, Route};
 use super::table::Table;
 use super::{Answer, Page, Problem};
 use crate::app::App;
-use crate::report::{Finding, Period, Report};
+use crate::report::{Finding, Only, Period, Report, teams_in};
 use goodput_store::{Results, Whose};
 use goodput_verdict::{Advice, Advisory, Class, Interval, Kind, Memory, Prospect, Risk, Sort, Standing};
 
@@ -57,7 +57,7 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
                 .asks(&[WEEK, LIMIT, CURSOR]),
             findings,
         )
-        .get(Route::new("/report", "The report of a week").asks(&[WEEK]), report)
+        .get(Route::new("/report", "The report of a week").asks(&[WEEK, TEAM]), report)
 }
 
 async fn intervals<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Interval>> {
@@ -129,7 +129,32 @@ async fn findings<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Finding>
 }
 
 async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {
-    build(&app, asked.week((app.now)(), &app.zone)?).await
+    let period = asked.week((app.now)(), &app.zone)?;
+    match asked.get("team") {
+        None => build(&app, period).await,
+        team => build_of(&app, period, ("team", team)).await,
+    }
+}
+
+/// The same of one team; an error about this field where there is no such team.
+pub(super) async fn build_of<S: Results>(
+    app: &App<S>,
+    period: Option<Period>,
+    (field, team): (&str, Option<&str>),
+) -> Result<Arc<Report>, Problem> {
+    let period = match period {
+        Some(period) => period,
+        None => build(app, None).await?.period.clone(),
+    };
+    let teams = teams_in(&app.store, &period, &app.terms).await?;
+    if let Some(name) = team.filter(|name| Only::of(&teams, name, period.start_ms).is_none()) {
+        let expected = format!("a team that is valid in {}, unassigned or platform", period.label);
+        return Err(match field {
+            "name" => Problem::missing(field, expected, name),
+            _ => Problem::bad(field, expected, Some(name)),
+        });
+    }
+    Ok(app.reads.report_of(&app.store, period, &app.terms, team).await?)
 }
 
 /// Of the period; where none is asked for, of the week that `/report` opens.

@@ -70,7 +70,7 @@ impl Route {
 
     /// What OpenAPI calls a path item.
     pub(super) fn described(&self, answer: &Schema, schemas: &mut SchemaGenerator) -> Value {
-        let mut responses = responses::of(self.reads);
+        let mut responses = responses::of(self.reads, self.parameters().any(|parameter| parameter.is_in_path));
         let mut found = responses::json("The answer, with an ETag.", answer);
         if self.is_list() {
             found["content"]["text/csv"] = json!({ "schema": { "type": "string" } });
@@ -78,7 +78,7 @@ impl Route {
         responses.insert("200".to_owned(), found);
         let mut operation = json!({
             "summary": self.summary,
-            "operationId": self.path.trim_start_matches('/').trim_end_matches(".json"),
+            "operationId": self.path.trim_start_matches('/').trim_end_matches(".json").replace("/{", "_").replace('}', ""),
             "parameters": self.parameters().map(|parameter| parameter.described(schemas)).collect::<Vec<_>>(),
             "responses": responses,
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::{Future, ready};
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::response::IntoResponse as _;
 use axum::{Json, Router, routing};
 use schemars::generate::SchemaSettings;
@@ -62,8 +62,10 @@ impl<S: Clone + Send + Sync + 'static> Table<S> {
         H: Fn(App<S>, Asked) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer<T>> + Send + 'static,
     {
-        let checked = async move |State(app): State<App<S>>, Query(given): Query<BTreeMap<String, String>>| {
-            let asked = Asked::of(given, &route)?;
+        let checked = async move |State(app): State<App<S>>,
+                                  Path(path): Path<BTreeMap<String, String>>,
+                                  Query(given): Query<BTreeMap<String, String>>| {
+            let asked = Asked::of(given, &route)?.at(path);
             let is_csv = asked.is_csv()?;
             let answer = handler(app, asked).await?;
             if is_csv { csv::answer(&answer) } else { Ok(Json(answer).into_response()) }

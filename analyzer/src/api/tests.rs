@@ -102,6 +102,7 @@ fn every_schema_and_field_has_a_text_of_its_own() {
 /// The route with a query that the store has an answer to.
 fn asking(path: &str) -> String {
     match path {
+        "/teams/{name}" => "/teams/unassigned".to_owned(),
         "/series" => format!("{path}?signal=gpu_power&gpu=GPU-a&{}", range()),
         "/summary" => format!("{path}?by=node&{}", range()),
         "/intervals" | "/serving" | "/advisories" | "/risks" | "/standings" | "/runs" | "/nodes" | "/gpus" => {
@@ -149,7 +150,7 @@ async fn refusals_of_reads_are_described() {
         }
         assert_eq!(is_described(path, 503).is_some(), put_off.contains(path.as_str()), "{path}: 503");
     }
-    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report", "/serving", "/summary"];
+    let of_results = ["/findings", "/gpus", "/intervals", "/nodes", "/report", "/serving", "/summary", "/teams"];
     assert!(of_results.iter().all(|path| too_much.contains(path)), "{too_much:?}");
 }
 

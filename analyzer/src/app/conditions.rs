@@ -211,6 +211,16 @@ pub static CONDITIONS: &[Condition] = &[
         alert: "GoodputAnalyzerUpkeepFailing",
     },
     Condition {
+        name: "teams_file_error",
+        meaning: "The file of teams cannot be read or has mistakes; the teams that were read last hold on.",
+        metric: &own::TEAMS_FILE_ERROR,
+        label: None,
+        holds: Holds::AboveZero,
+        severity: Severity::Warning,
+        action: "Correct the file that teams_file names; the log and `check-config` name file, line and field.",
+        alert: "GoodputAnalyzerTeamsFileError",
+    },
+    Condition {
         name: "skipped_series",
         meaning: "Series were skipped because their labels break a limit or a rule; the rest of their requests is stored.",
         metric: &ingest::SKIPPED_SERIES,

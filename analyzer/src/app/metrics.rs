@@ -39,7 +39,7 @@ pub(crate) fn whole(
     verdicts::push(&mut page, progress, terms);
     serving::push(&mut page, progress, terms);
     forecasts::push(&mut page, &progress.prospects);
-    of_itself(&mut page, progress, account, tally, ways_in, stats);
+    of_itself(&mut page, (progress, terms), account, tally, ways_in, stats);
     of_reads(&mut page, limits, reads);
     page
 }
@@ -47,7 +47,7 @@ pub(crate) fn whole(
 /// The part of the page that is about the analyzer, not about GPUs.
 pub(crate) fn of_itself(
     page: &mut Page,
-    progress: &Progress,
+    (progress, terms): (&Progress, &Terms),
     account: &Account,
     tally: &Deliveries,
     ways_in: &WaysIn<'_>,
@@ -56,6 +56,7 @@ pub(crate) fn of_itself(
     own(page, progress, account, ways_in.counts.replicated, stats.clock_in_doubt);
     ways_in.push(page);
     deliveries(page, tally);
+    page.push(&rows::TEAMS_FILE_ERROR, &[], u64::from(terms.teams.loaded().error.is_some()));
     store::push(page, stats);
 }
 

@@ -62,7 +62,7 @@ impl<S: Embedded> App<S> {
         let (limits, tally) = (self.ways_in.0, self.ways_in.1.counts());
         let ways_in = metrics::WaysIn { limits: &limits, counts: &tally, refusals: &self.refusals };
         let (progress, account, stats) = (self.progress.borrow(), self.intake.account(), self.store.stats());
-        metrics::of_itself(&mut page, &progress, &account, &self.deliveries.borrow(), &ways_in, &stats);
+        metrics::of_itself(&mut page, (&progress, &self.terms), &account, &self.deliveries.borrow(), &ways_in, &stats);
         conditions::findings(&page, (self.now)() as f64 / 1000.0)
     }
 }

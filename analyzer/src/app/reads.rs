@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ReadLimits;
-use crate::report::{Period, Report, Terms, stored};
+use crate::report::{Period, Report, Terms, Wanted, stored_by_team, teams_in};
+use crate::teams::Teams;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{Results, StoreError};
 
@@ -40,9 +41,24 @@ pub struct Reads {
 
 #[derive(Debug)]
 struct Kept {
+    of: Of,
+    report: Arc<Report>,
+}
+
+/// What a report is of.
+#[derive(Debug)]
+struct Of {
     period: Period,
     version: u64,
-    report: Arc<Report>,
+    teams: Arc<Teams>,
+    team: Option<String>,
+}
+
+impl Of {
+    fn is(&self, other: &Self) -> bool {
+        let is_same = is_same(&self.period, &other.period) && self.version == other.version;
+        is_same && self.team == other.team && self.teams == other.teams
+    }
 }
 
 /// Why there is no report.
@@ -126,19 +142,33 @@ impl Reads {
         period: Period,
         terms: &Terms,
     ) -> Result<Arc<Report>, NoReport> {
+        self.report_of(store, period, terms, None).await
+    }
+
+    /// The same of one team, where one is named.
+    pub(crate) async fn report_of<S: Results>(
+        &self,
+        store: &S,
+        period: Period,
+        terms: &Terms,
+        team: Option<&str>,
+    ) -> Result<Arc<Report>, NoReport> {
         let busy = |_| NoReport::Busy(self.busy("reports", self.limits.reports));
         let _place = self.reports.try_acquire().map_err(busy)?;
         let _turn = self.building.lock().await;
         // Before the verdicts are read: what changes meanwhile is read again by the next request.
         let version = store.version(&(period.previous().start_ms..period.end_ms));
-        if let Some(report) = self.kept(&period, version) {
+        let teams = teams_in(store, &period, terms).await?;
+        let of = Of { period: period.clone(), version, teams, team: team.map(str::to_owned) };
+        if let Some(report) = self.kept(&of) {
             return Ok(report);
         }
-        let report = stored(store, period.clone(), &terms.prices).await?;
+        let wanted = Wanted { prices: &terms.prices, teams: &of.teams, team };
+        let report = stored_by_team(store, period, wanted).await?;
         let report = Arc::new(report.with_terms(terms));
         let mut kept = self.kept.lock();
-        kept.retain(|kept| !is_same(&kept.period, &period));
-        kept.push_back(Kept { period, version, report: Arc::clone(&report) });
+        kept.retain(|kept| !(is_same(&kept.of.period, &of.period) && kept.of.team == of.team));
+        kept.push_back(Kept { of, report: Arc::clone(&report) });
         while kept.len() > KEPT {
             kept.pop_front();
         }
@@ -160,9 +190,9 @@ impl Reads {
         }
     }
 
-    fn kept(&self, period: &Period, version: u64) -> Option<Arc<Report>> {
+    fn kept(&self, of: &Of) -> Option<Arc<Report>> {
         let kept = self.kept.lock();
-        let found = kept.iter().find(|kept| is_same(&kept.period, period) && kept.version == version);
+        let found = kept.iter().find(|kept| kept.of.is(of));
         found.map(|kept| Arc::clone(&kept.report))
     }
 }

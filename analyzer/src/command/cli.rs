@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use goodput_web::masked;
 
 use super::database::DatabaseArgs;
-use super::{backfill, evaluate, export, import, migrate, store, trial};
+use super::{backfill, evaluate, export, import, migrate, store, teams, trial};
 use crate::config::WebArgs;
 use crate::why::WhyArgs;
 
@@ -87,7 +87,13 @@ pub enum Command {
         /// Unfold the annex of an HTML report, so that it is printed too: all findings, nodes, runs and GPUs
         #[arg(long)]
         annex: bool,
+        /// Only what this team and the teams that are part of it held
+        #[arg(long, value_name = "NAME")]
+        team: Option<String>,
     },
+    /// Look after teams
+    #[command(subcommand)]
+    Teams(teams::Command),
     /// Judge stored samples again
     Classify {
         /// From: a date, a local time or one with offset, on a full hour
@@ -149,8 +155,10 @@ pub enum ReportFormat {
     Markdown,
     /// The model, for programs.
     Json,
-    /// Showback: GPU-hours, energy and cost by account, owner, run and class.
+    /// Showback: GPU-hours, energy and cost by team and class.
     Csv,
+    /// The same by account, owner, run and class.
+    CsvAccounts,
     /// The intervals, one per line.
     CsvIntervals,
 }

@@ -16,7 +16,7 @@ use super::{asked_period, form, progress_bar, write};
 use crate::config::Config;
 use crate::deliver::{self, directory};
 use crate::judge::{Judge, windows};
-use crate::report::{PartialAnswers, Period, Price, Report, Site, Trial, intervals, stored, text};
+use crate::report::{PartialAnswers, Period, Price, Report, Site, Trial, Wanted, intervals, stored_by_team, text};
 use estimate::Estimate;
 use goodput_engine::{Engine, Partial};
 use goodput_exposition::sample::TimeMs;
@@ -148,7 +148,9 @@ impl Work<'_> {
     async fn report(&self, history: &mut History) -> anyhow::Result<(Report, Vec<Interval>)> {
         self.pull(history).await?;
         let found = self.judge(&history.store).await?;
-        let report = stored(&history.store, self.period.clone(), &self.config.prices).await?;
+        let (teams, prices) = (self.config.teams(), self.config.prices.as_slice());
+        let wanted = Wanted { prices, teams: &teams, team: None };
+        let report = stored_by_team(&history.store, self.period.clone(), wanted).await?;
         let report = report.with_terms(&self.config.terms());
         let intervals = intervals(&history.store, &self.period).await?;
         ensure!(!intervals.is_empty(), "no GPU of {} has a sample with a UUID within the period", self.args.prometheus);

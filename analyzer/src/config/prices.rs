@@ -9,6 +9,7 @@ use serde_saphyr::Spanned;
 use super::file::{non_empty, text};
 use super::yaml::{Fields, Mistake, Value, line, list};
 use crate::report::{Electricity, MICROS, Price};
+use goodput_exposition::sample::TimeMs;
 
 /// More per hour or kilowatt-hour is a slip of the pen in any currency.
 const MAX_PRICE: f64 = 1e6;
@@ -58,13 +59,13 @@ fn price(path: String, item: &Spanned<Value>, zone: &TimeZone, mistakes: &mut Ve
         micros_per_gpu_hour: per_gpu_hour?,
         electricity: per_kwh.map(|micros_per_kwh| Electricity { micros_per_kwh, pue: pue.unwrap_or(1.0) }),
         valid_from,
-        valid_from_ms: zone
-            .to_ambiguous_zoned(valid_from.at(0, 0, 0, 0))
-            .compatible()
-            .ok()?
-            .timestamp()
-            .as_millisecond(),
+        valid_from_ms: first_instant(valid_from, zone)?,
     })
+}
+
+/// Unix milliseconds; none where the day is none that clocks can show.
+pub(super) fn first_instant(day: Date, zone: &TimeZone) -> Option<TimeMs> {
+    Some(zone.to_ambiguous_zoned(day.at(0, 0, 0, 0)).compatible().ok()?.timestamp().as_millisecond())
 }
 
 fn currency(value: &Value) -> Result<String, String> {
@@ -77,7 +78,7 @@ fn micros(value: &Value) -> Result<i64, String> {
     number.map(|n: f64| (n * MICROS).round() as i64).ok_or_else(|| format!("a price, 0 to {MAX_PRICE}"))
 }
 
-fn date(value: &Value) -> Result<Date, String> {
+pub(super) fn date(value: &Value) -> Result<Date, String> {
     text(value).and_then(|t| t.parse().ok()).ok_or_else(|| "a date such as 2026-01-01".into())
 }
 

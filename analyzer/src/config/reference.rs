@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use goodput_rules::classify::thresholds::Thresholds;
 use goodput_settings::Section;
 
-use super::{Config, ReadLimits, Shown};
+use super::{Config, ReadLimits, Showback, Shown};
 use crate::deliver::Settings;
 use crate::ingest::{Limits, replicas};
 
 /// Every key of the file: what it is about, and the page that says more.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 15] = [
     ("zone", "the time zone of weeks and of times in reports, by its IANA name; UTC unless set"),
     ("scrape", "[targets to scrape](../use/ingest.md#scraping), a list"),
     ("thresholds", "[what rules compare signals with](#thresholds)"),
@@ -22,6 +22,9 @@ const KEYS: [(&str, &str); 12] = [
         "serving",
         "[what is wanted of inference servers](../use/serving.md#limits-of-requests): the list `serving.slo` and the mapping `serving.min_replicas`",
     ),
+    ("teams", "[whose GPU time is whose](../use/teams.md), a list"),
+    ("teams_file", "a file that has the list of teams in place of this one, read again when it changes"),
+    ("showback", "[how loss that teams share is charged](#showback)"),
     ("ingest", "[what may come in at once](#ingest)"),
     ("maintenance", "[when which GPUs are out of use on purpose](rules.md), a list"),
     ("reads", "[bounds of pages and the API](#reads)"),
@@ -84,6 +87,8 @@ fn page() -> String {
     );
     rows::<Settings>(&mut page);
     rows::<Shown>(&mut page);
+    section(&mut page, "showback", "[How GPU time is shown by team](../use/teams.md).");
+    rows::<Showback>(&mut page);
     page += "\n## thresholds\n\nEvery number that a [verdict](rules.md) depends on.\n\n";
     page += "| key | default | range | unit | what it decides | where the default comes from |\n|---|---|---|---|---|---|\n";
     for t in Thresholds::default().list() {
@@ -116,7 +121,7 @@ fn the_page_has_every_key_of_the_file() {
 #[test]
 fn every_row_can_be_set_by_file_and_environment() {
     fn set<S: Section>(section: &mut S) -> Vec<(String, String, String)> {
-        let values = ["7", "true", "48h", "https://h.example/"];
+        let values = ["7", "true", "48h", "https://h.example/", "by_allocation"];
         let fits = |row: &goodput_settings::Row<S>, section: &mut S| {
             values.into_iter().find(|value| (row.set)(section, value).is_ok() && (row.get)(section).is_some())
         };
@@ -132,9 +137,10 @@ fn every_row_can_be_set_by_file_and_environment() {
     values.extend(set(&mut direct.reads));
     values.extend(set(direct.report.as_mut().unwrap()));
     values.extend(set(&mut direct.shown));
+    values.extend(set(&mut direct.showback));
 
     let mut file = "report:\n  schedule: {weekday: monday, time: '06:00'}\n".to_owned();
-    for name in ["report", "store", "ingest", "reads"] {
+    for name in ["report", "store", "ingest", "reads", "showback"] {
         file += &if name == "report" { String::new() } else { format!("{name}:\n") };
         for (_, key, value) in values.iter().filter(|(section, ..)| section == name) {
             let _ = writeln!(file, "  {key}: {value}");

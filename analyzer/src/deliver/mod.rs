@@ -16,7 +16,7 @@ use goodput_settings::kind::{self, Period, Unset};
 use goodput_settings::{Kind, settings};
 use jiff::civil::{Time, Weekday};
 
-use crate::report::{Price, Report, Site, csv, html, markdown, showback};
+use crate::report::{Price, Report, Site, csv, html, markdown, showback, team_csv};
 use crate::schedule::Schedule;
 use goodput_verdict::{Delivered, Interval};
 
@@ -185,10 +185,11 @@ pub fn forms(
     intervals: &[Interval],
     prices: &[Price],
     site: &Site,
-) -> anyhow::Result<[(&'static str, String); 5]> {
+) -> anyhow::Result<[(&'static str, String); 6]> {
     Ok([
         ("intervals.csv", csv::render(intervals)),
-        ("csv", showback::render(&report.period, intervals, prices)),
+        ("accounts.csv", showback::render(&report.period, intervals, prices)),
+        ("csv", team_csv::render(report)),
         ("json", report.json()?),
         ("md", markdown::render(report)?),
         ("html", html::render(report, site)?),

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use goodput_exposition::sample::{Labels, STALE_BITS, Sample, Series};
+use goodput_rules::application::Combine;
 use goodput_rules::classify::has_vanished;
 use goodput_store::{Ingest as _, Options, ReadVerdicts as _, Store};
-use goodput_verdict::{Class, RollUp};
+use goodput_verdict::{Achieved, Class, Interval, Outlook, RollUp};
 use jiff::tz::TimeZone;
 
 use super::tests::START;
@@ -28,7 +29,17 @@ fn gpu(uuid: &str, node: &str, hours: Range<i64>, marked: bool) -> Vec<Series> {
         let labels = Labels::new([&[("__name__", name)], labels, &target].concat());
         Series { labels, samples }
     };
-    vec![of("DCGM_FI_DEV_GPU_UTIL", &place, 0.0), of("DCGM_FI_DEV_POWER_USAGE", &place, 120.0), of("up", &[], 1.0)]
+    let mut steps = of("steps_total", &[("owner", "train")], 0.0);
+    steps.samples.iter_mut().filter(|s| s.value == 0.0).for_each(|s| s.value = (s.time_ms - START) as f64 / 1000.0);
+    let audit = [("Hostname", node), ("check", "swap_off"), ("status", "fail")];
+    vec![
+        of("DCGM_FI_DEV_GPU_UTIL", &place, 0.0),
+        of("DCGM_FI_DEV_POWER_USAGE", &place, 120.0),
+        of("DCGM_FI_DEV_ROW_REMAP_PENDING", &place[..2], 1.0),
+        of("goodput_audit_status", &audit, 1.0),
+        steps,
+        of("up", &[], 1.0),
+    ]
 }
 
 /// GPUs that stay, vanish, return, move, and leave; and one that vanishes with its whole node while all others are gone.
@@ -45,8 +56,20 @@ fn fleet() -> Vec<Series> {
     .concat()
 }
 
+/// Judges the store, and what its job achieved.
+fn judge(store: &Store) -> Judge<Store> {
+    let counter = Counter {
+        metric: "steps_total".into(),
+        unit: "steps".into(),
+        owner_label: "owner".into(),
+        ideal: None,
+        combine: Combine::Sum,
+    };
+    Judge::new(store.clone(), Thresholds::default()).counting(vec![counter])
+}
+
 async fn store(dir: &Path) -> Store {
-    let options = Options { now: || END, ..Options::new(dir, signal::is_known) };
+    let options = Options { now: || END, ..Options::new(dir, |_| true) };
     let store = Store::open(options).await.unwrap();
     for series in fleet() {
         store.append([series].into_iter().collect()).await.unwrap();
@@ -66,6 +89,17 @@ async fn judge_one_by_one(judge: &Judge<Store>, hours: impl IntoIterator<Item = 
     }
 }
 
+/// What the store has of all hours: verdicts, their sums, risks with advisories and standings, and what jobs achieved.
+async fn tables(store: &Store) -> (Vec<Interval>, Vec<RollUp>, Outlook, Vec<Achieved>) {
+    let all = START..END;
+    (
+        store.intervals(all.clone()).await.unwrap(),
+        store.hours(all.clone(), None).await.unwrap(),
+        store.outlook(all.clone()).await.unwrap(),
+        store.achieved(all).await.unwrap(),
+    )
+}
+
 /// The numbers from 0 on, in an order that the seed gives (Fisher and Yates, by a linear congruential generator).
 fn shuffled(mut seed: u64) -> Vec<i64> {
     let mut all: Vec<i64> = (0..HOURS).collect();
@@ -80,14 +114,16 @@ fn shuffled(mut seed: u64) -> Vec<i64> {
 async fn verdicts_are_the_same_whatever_the_order_of_judging() {
     let dir = tempfile::tempdir().unwrap();
     let first = store(dir.path()).await;
-    let judge = Judge::new(first.clone(), Thresholds::default());
-    let mut reader = judge.reader(END);
+    let judge_of_first = judge(&first);
+    let mut reader = judge_of_first.reader(END);
     for n in 0..HOURS {
-        judge.judge(&mut reader, &hour(n), END).await.unwrap();
+        judge_of_first.judge(&mut reader, &hour(n), END).await.unwrap();
     }
-    let expected = first.intervals(START..END).await.unwrap();
-    let hours = first.hours(START..END, None).await.unwrap();
-    assert_eq!(hours, RollUp::fold(&expected));
+    let whole = tables(&first).await;
+    let (expected, hours, outlook, achieved) = &whole;
+    assert_eq!(*hours, RollUp::fold(expected));
+    let told = (outlook.risks.len(), outlook.advisories.len(), outlook.standings.len(), achieved.len());
+    assert!(told.0 > 0 && told.2 > 0 && told.3 > 0, "something to compare: {told:?}");
     let no_data = |gpu: &str| {
         let of_it = expected.iter().filter(|i| i.gpu == gpu && i.class == Class::NoData);
         of_it.map(|i| i.ms).sum::<i64>() / HOUR_MS
@@ -99,15 +135,13 @@ async fn verdicts_are_the_same_whatever_the_order_of_judging() {
     for seed in 0..5 {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path()).await;
-        let judge = Judge::new(store.clone(), Thresholds::default());
-        judge_one_by_one(&judge, shuffled(seed)).await;
-        assert_eq!(store.intervals(START..END).await.unwrap(), expected, "seed {seed}");
+        judge_one_by_one(&judge(&store), shuffled(seed)).await;
+        assert_eq!(tables(&store).await, whole, "seed {seed}");
         // Again, by judges that remember nothing.
         for n in shuffled(seed + 100).into_iter().take(5) {
-            judge_one_by_one(&Judge::new(store.clone(), Thresholds::default()), [n]).await;
+            judge_one_by_one(&judge(&store), [n]).await;
         }
-        assert_eq!(store.intervals(START..END).await.unwrap(), expected, "twice, seed {seed}");
-        assert_eq!(store.hours(START..END, None).await.unwrap(), hours, "twice, seed {seed}");
+        assert_eq!(tables(&store).await, whole, "twice, seed {seed}");
     }
 }
 
@@ -115,8 +149,7 @@ async fn verdicts_are_the_same_whatever_the_order_of_judging() {
 async fn a_window_that_was_never_judged_gets_no_verdicts() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path()).await;
-    let judge = Judge::new(store.clone(), Thresholds::default());
-    judge_one_by_one(&judge, [8, 1]).await;
+    judge_one_by_one(&judge(&store), [8, 1]).await;
     let gpus = async |n| {
         let intervals = store.intervals(hour(n)).await.unwrap();
         intervals.into_iter().map(|i| i.gpu).collect::<BTreeSet<_>>()

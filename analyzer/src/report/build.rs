@@ -16,21 +16,34 @@ use super::price::{MICROS, Price};
 use super::rows::By;
 use super::sum::{Amount, Sum};
 use super::summed::{Item, Summed};
+use super::teams::TeamTable;
 use super::tuning::Tuning;
 use super::{
     AppliedPrice, BusySignal, ClassAmount, ClassRow, Coverage, FORMULA, Fleet, Headline, LEAST_COVERAGE, Period,
     Previous, Report, Row, SCHEMA_VERSION, Span, Unpriced, ratio,
 };
+use crate::teams::Teams;
 use goodput_verdict::{Class, Group, Interval, RollUp, Version};
 
 /// Computes the report of `period` from its intervals and those of the period before it, at the prices that were valid
 /// when each interval began.
 #[must_use]
 pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, prices: &[Price]) -> Report {
+    build_by_team(intervals, previous, period, (prices, &Teams::default()))
+}
+
+/// The same with the table of these teams.
+#[must_use]
+pub fn build_by_team(
+    intervals: &[Interval],
+    previous: &[Interval],
+    period: Period,
+    (prices, teams): (&[Price], &Teams),
+) -> Report {
     let items = Summed::of(intervals, prices);
     let other = period.compared(reach(&items));
     let previous: Vec<Interval> = previous.iter().filter(|i| i.start_ms < other.end_ms).cloned().collect();
-    let mut report = summed(&items, &Summed::of(&previous, prices), period, prices);
+    let mut report = summed(&items, &Summed::of(&previous, prices), period, (prices, teams));
     RollUp::fold(intervals).iter().for_each(|hour| report.timeline.add(hour));
     let axis = report.timeline.axis.clone();
     for finding in report.proven_mut() {
@@ -45,13 +58,19 @@ pub fn build(intervals: &[Interval], previous: &[Interval], period: Period, pric
 ///
 /// All sums are sums over items of their milliseconds, their energy and their cost, so that tables agree with each other
 /// and with the ledger to the unit.
-pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, prices: &[Price]) -> Report {
+pub(super) fn summed(
+    items: &[Item<'_>],
+    before: &[Item<'_>],
+    period: Period,
+    (prices, teams): (&[Price], &Teams),
+) -> Report {
     let (comparison, before) = comparison(&period, items, before);
     let (ledger, ledger_before) = (Ledger::of(items), before.map(Ledger::of));
     let accounted = span(items.iter().map(Item::interval));
     let axis = accounted.as_ref().map_or_else(|| period.clone(), |span| period.around(span.start_ms, span.end_ms));
     let Losses { findings, groups, unjudged } = Losses::of(items, before, ledger.capacity().ms);
     let rows = |by: By| by.rows(items, before);
+    let teams = TeamTable::of(teams, period.start_ms, (items, before), (&groups, &findings));
     Report {
         schema_version: SCHEMA_VERSION,
         accounted,
@@ -77,6 +96,7 @@ pub(super) fn summed(items: &[Item<'_>], before: &[Item<'_>], period: Period, pr
         prices: applied(items, prices, ledger.capacity().ms),
         clusters: of_named(rows(By::Cluster)),
         accounts: of_named(rows(By::Account)),
+        teams,
         owners: rows(By::Run),
         nodes: rows(By::Node),
         models: rows(By::Model),

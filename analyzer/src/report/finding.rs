@@ -16,9 +16,9 @@ use goodput_verdict::{Basis, Class, Evidence, Gain, Group, Instance, Interval, S
 const MS_PER_SECOND: f64 = 1000.0;
 
 /// What belongs to one finding: class, cluster, run, and node where no owner held the GPU.
-type Key<'a> = (Class, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+pub(super) type Key<'a> = (Class, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-fn key(interval: &Interval) -> Key<'_> {
+pub(super) fn key(interval: &Interval) -> Key<'_> {
     let node = interval.owner.is_none().then_some(interval.node.as_str());
     (interval.class, interval.cluster.as_deref(), interval.holder(), node)
 }
@@ -85,6 +85,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         culprits,
         ports: ports(group, lost_ms),
         port_table: None,
+        mount_table: None,
         collectives: None,
         storage: storage(group, lost_ms),
         causes,
@@ -127,8 +128,11 @@ impl Proving {
 impl Finding {
     /// Is the interval's time part of it?
     pub(super) fn has(&self, interval: &Interval) -> bool {
-        let own = (self.class, self.cluster.as_deref(), self.owner.as_deref(), self.node.as_deref());
-        interval.ms > 0 && key(interval) == own
+        interval.ms > 0 && key(interval) == self.key()
+    }
+
+    pub(super) fn key(&self) -> Key<'_> {
+        (self.class, self.cluster.as_deref(), self.owner.as_deref(), self.node.as_deref())
     }
 
     pub(super) fn prove(&mut self, proving: Proving) {

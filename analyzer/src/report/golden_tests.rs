@@ -176,6 +176,7 @@ fn standings(hour: i64) -> Vec<Standing> {
             next: if slowdown > 1.0 { 0.9 } else { 1.3 },
         }],
         ports: Vec::new(),
+        mounts: Vec::new(),
         collectives: Vec::new(),
     };
     let slow = Standing {
@@ -215,7 +216,7 @@ fn what_was_at_risk_is_joined_and_the_latest_comes_first() {
     assert_eq!((advised.stretches.len(), advised.places.len(), advised.evidence[0].mean), (1, 1, 0.02));
 }
 
-fn check(name: &str, actual: &str) {
+pub(super) fn check(name: &str, actual: &str) {
     let path = fixture(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, actual).unwrap();

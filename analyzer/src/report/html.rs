@@ -41,6 +41,7 @@ fn contents(report: &Report) -> Vec<(&'static str, &'static str)> {
         ("throughput", "Throughput", report.throughput.is_some()),
         ("runs", "Runs", !report.runs.is_empty()),
         ("clusters", "By cluster", report.has_clusters()),
+        ("teams", "By team", report.teams.is_configured),
         ("accounts", "By account", !report.accounts.is_empty()),
         ("owners", "By run", true),
         ("nodes", "By node", true),

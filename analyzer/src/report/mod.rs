@@ -29,7 +29,10 @@ pub mod html;
 mod identity;
 mod losses;
 pub mod markdown;
+mod most;
+mod mount_table;
 mod names;
+mod only;
 mod order;
 pub mod period;
 mod port_table;
@@ -46,6 +49,10 @@ pub(crate) mod site;
 mod stored;
 mod sum;
 mod summed;
+pub mod team_check;
+pub mod team_csv;
+mod team_weeks;
+mod teams;
 mod template;
 pub mod text;
 pub mod throughput;
@@ -55,8 +62,8 @@ pub mod units;
 mod waterfall;
 
 pub use advisory::{AdvisedGpu, AdvisoryRow, advice_meaning, advice_remedies};
-pub use build::build;
 pub(crate) use build::{Ledger, other_rules};
+pub use build::{build, build_by_team};
 pub use collectives::{InCollectives, LastComer};
 pub use comparison::Comparison;
 pub use contradiction::Contradiction;
@@ -65,7 +72,9 @@ pub(crate) use finding::{evidence, missing, rule_versions};
 pub use gap::Gap;
 pub use group::FindingGroup;
 pub(crate) use losses::Losses;
+pub use mount_table::{MountRow, MountTable};
 pub use names::Names;
+pub(crate) use only::{Only, chosen};
 pub(crate) use order::has_one_price;
 pub use period::{Period, PeriodError};
 pub use port_table::{PortRow, PortTable};
@@ -78,11 +87,14 @@ pub(crate) use rows::By;
 pub use runs::Run;
 pub use scope::Scope;
 pub use site::Site;
-pub use stored::{intervals, stored};
+pub use stored::{Wanted, intervals, stored, stored_by_team, teams_in};
 pub(crate) use stored::{items, items_of, recall_in};
 pub(crate) use sum::Sum;
 pub use sum::{Amount, Cost, Drawn};
 pub(crate) use summed::{Item, Summed};
+pub use team_weeks::TeamWeek;
+pub(crate) use team_weeks::team_weeks;
+pub use teams::{TeamClass, TeamFinding, TeamPart, TeamRow, TeamTable};
 pub use template::Template;
 pub use trial::{Added, PartialAnswers, Scrape, Trial, Untold};
 
@@ -149,6 +161,9 @@ pub struct Report {
     pub clusters: Vec<Row>,
     /// Time held, by account, greatest loss first: namespaces of pods, accounts of Slurm jobs. Empty where none is known.
     pub accounts: Vec<Row>,
+    /// By team; not there where no teams are configured.
+    #[serde(skip_serializing_if = "TeamTable::is_bare")]
+    pub teams: TeamTable,
     /// Time held, by run, greatest loss first; shares are of the time held by the run. A run is an owner, or the job whose
     /// ranks are owners of their own, as pods are.
     pub owners: Vec<Row>,
@@ -357,6 +372,9 @@ pub struct Finding {
     /// The network file systems and disks that were waited for, the one that took the most first; shares are of this finding's
     /// loss. Empty where none is named.
     pub storage: Vec<Storage>,
+    /// All network file systems of the nodes of the run; null where it waited for none, or nothing is kept of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mount_table: Option<MountTable>,
     /// Its causes, where the class has several, the greatest first; shares are of this finding's loss.
     pub causes: Vec<CauseAmount>,
     /// When: stretches without a pause, in order of time.
@@ -503,6 +521,7 @@ impl Report {
     pub fn with_outlook(mut self, outlook: &Outlook) -> Self {
         for finding in &mut self.findings {
             finding.port_table = port_table::port_table(finding, &outlook.standings);
+            finding.mount_table = mount_table::mount_table(finding, &outlook.standings);
             finding.collectives = collectives::in_collectives(finding, &outlook.standings);
         }
         let (risks, advisories) = (risk::rows(&outlook.risks), advisory::rows(&outlook.advisories));

@@ -5,23 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::most::Most;
 use super::sum::Amount;
 use super::{Finding, MS_PER_HOUR, text, units};
 use goodput_verdict::{Class, PortUse, Standing};
 
-/// Rows that a reader sees.
-const MAX_ROWS: usize = 8;
-/// Rows of the JSON form.
-const MOST_ROWS: usize = 64;
-
 /// What the ports of a run did in the hours in which it waited for the network.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PortTable {
-    /// Those that show most, the one first that the most is charged to.
-    pub rows: Vec<PortRow>,
-    /// Other ports of the run, which show less.
-    pub others: usize,
-}
+pub type PortTable = Most<PortRow>;
 
 /// A port of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -66,9 +56,7 @@ pub(super) fn port_table(finding: &Finding, standings: &[Standing]) -> Option<Po
     rows.sort_by(|a, b| {
         charged(b).cmp(&charged(a)).then(b.events.total_cmp(&a.events)).then(b.down_ms.cmp(&a.down_ms))
     });
-    let most = most.max(rows.len());
-    rows.truncate(MOST_ROWS);
-    (!rows.is_empty()).then(|| PortTable { others: most - rows.len(), rows })
+    (!rows.is_empty()).then(|| Most::of(rows, most))
 }
 
 fn row((node, port): (&str, &str), told: &PortUse, finding: &Finding) -> PortRow {
@@ -90,18 +78,6 @@ fn row((node, port): (&str, &str), told: &PortUse, finding: &Finding) -> PortRow
 }
 
 impl PortTable {
-    /// The rows that a reader sees.
-    #[must_use]
-    pub fn shown(&self) -> &[PortRow] {
-        &self.rows[..self.rows.len().min(MAX_ROWS)]
-    }
-
-    /// Ports of the run that no reader sees.
-    #[must_use]
-    pub fn more(&self) -> usize {
-        self.others + self.rows.len() - self.shown().len()
-    }
-
     /// What the table says, in a sentence.
     #[must_use]
     pub fn said(&self, finding: &Finding) -> String {
@@ -137,13 +113,13 @@ impl PortRow {
     /// Its line rate, to be read.
     #[must_use]
     pub fn rate(&self) -> String {
-        read(self.rate, "bytes per second")
+        units::told(self.rate, "bytes per second")
     }
 
     /// What it sent, to be read.
     #[must_use]
     pub fn sent(&self) -> String {
-        read(self.sent_bytes, "bytes")
+        units::told(self.sent_bytes, "bytes")
     }
 
     /// Was it up, to be read.
@@ -159,7 +135,7 @@ impl PortRow {
     /// How long it paused, to be read.
     #[must_use]
     pub fn paused(&self) -> String {
-        read(self.paused_ms.map(|ms| ms / 1000.0), "seconds")
+        units::told(self.paused_ms.map(|ms| ms / 1000.0), "seconds")
     }
 
     /// GPU-hours that are charged to it, to be read.
@@ -167,10 +143,6 @@ impl PortRow {
     pub fn charged(&self) -> String {
         self.charged.as_ref().map_or("0".into(), Amount::hours)
     }
-}
-
-fn read(value: Option<f64>, unit: &str) -> String {
-    value.map_or(text::UNKNOWN.into(), |value| units::measure(value, unit))
 }
 
 #[cfg(test)]

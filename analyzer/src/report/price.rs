@@ -9,6 +9,8 @@ use std::sync::Arc;
 use jiff::civil::Date;
 
 use super::serving::ServingTerms;
+use crate::teams::Live;
+use crate::wildcard::matches;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::Place;
 use goodput_verdict::Energy;
@@ -48,6 +50,8 @@ pub struct Terms {
     pub first_at_least: Option<f64>,
     /// What is wanted of inference servers.
     pub serving: Arc<ServingTerms>,
+    /// Whose GPU time is whose.
+    pub teams: Live,
 }
 
 impl Terms {
@@ -105,20 +109,6 @@ impl Price {
     }
 }
 
-/// Does the text have the form of the pattern, in which `*` stands for any characters?
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let mut last = None;
-    for part in parts {
-        if let Some(between) = last.replace(part) {
-            let Some((_, after)) = rest.split_once(between) else { return false };
-            rest = after;
-        }
-    }
-    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,23 +125,6 @@ mod tests {
             electricity: None,
             valid_from: Date::ZERO,
             valid_from_ms,
-        }
-    }
-
-    #[test]
-    fn patterns() {
-        for (pattern, text, is_match) in [
-            ("*", "", true),
-            ("*", "NVIDIA H100 80GB HBM3", true),
-            ("NVIDIA H100*", "NVIDIA H100 80GB HBM3", true),
-            ("*H100*HBM3", "NVIDIA H100 80GB HBM3", true),
-            ("*H100*", "NVIDIA A100-SXM4-80GB", false),
-            ("NVIDIA H100", "NVIDIA H100 80GB HBM3", false),
-            ("a*a", "a", false),
-            ("", "x", false),
-            ("", "", true),
-        ] {
-            assert_eq!(matches(pattern, text), is_match, "{pattern} {text}");
         }
     }
 

@@ -20,9 +20,9 @@ use replicas::Demand;
 pub use replicas::Replicas;
 
 use super::build::Ledger;
-use super::price::matches;
 use super::summed::{Item, Summed};
 use super::{Amount, ClassAmount, Terms, units};
+use crate::wildcard::matches;
 use goodput_verdict::{Achieved, Class, Interval, Latency, RollUp, Served};
 
 /// The section `serving` of the configuration.

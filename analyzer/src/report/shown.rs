@@ -46,6 +46,18 @@ impl Report {
         !self.prices.is_empty()
     }
 
+    /// Does any team name who pays?
+    #[must_use]
+    pub fn has_cost_centres(&self) -> bool {
+        self.teams.rows.iter().any(|row| row.cost_centre.is_some())
+    }
+
+    /// Under which number a group of findings stands, where it is shown.
+    #[must_use]
+    pub fn group_number(&self, id: &str) -> Option<usize> {
+        self.shown_groups().iter().position(|group| group.id == id).map(|n| n + 1)
+    }
+
     /// Was some time of others charged to these nodes or GPUs?
     #[must_use]
     pub fn has_caused(rows: &[Row]) -> bool {

@@ -47,6 +47,11 @@ pub(crate) fn gpu(uuid: &str) -> String {
     format!("/gpus/{}", escaped(uuid))
 }
 
+/// Path of a team's page.
+pub(crate) fn team(name: &str) -> String {
+    format!("/teams/{}", escaped(name))
+}
+
 /// As addresses have times.
 pub(crate) fn instant(time: TimeMs) -> String {
     Timestamp::from_millisecond(time).unwrap_or_default().to_string()
@@ -104,6 +109,13 @@ impl Site {
     #[must_use]
     pub fn finding(&self, report: &Report, group: &FindingGroup) -> Option<String> {
         Some(format!("{}/findings?{}#{}", self.base.as_ref()?, query(&report.period)?, group.id))
+    }
+
+    /// The page of a team in the report's week.
+    #[must_use]
+    pub fn team(&self, report: &Report, name: &str) -> Option<String> {
+        let base = self.base.as_ref().filter(|_| report.period.is_week())?;
+        Some(format!("{base}{}?period={}", team(name), report.period.label))
     }
 
     /// The page of a line's GPU, run or node.

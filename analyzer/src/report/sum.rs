@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::price::{MICROS, MJ_PER_KWH};
 use super::summed::Item;
 use super::{MS_PER_HOUR, ratio, text};
+use crate::teams::apportion;
 use goodput_rules::classify::sampling::{Bounds, bounds};
 use goodput_verdict::{Energy, Interval};
 
@@ -101,6 +102,32 @@ impl<'a> Sum<'a> {
             *sums = (sums.0.saturating_add(*micros), sums.1.saturating_add(*ms));
         }
         self
+    }
+
+    /// Millionths of a currency.
+    pub(super) fn micros(&self, currency: &str) -> i64 {
+        self.cost.get(currency).map_or(0, |(micros, _)| *micros)
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.ms == 0 && self.energy.is_none_or(|energy| energy.mj == 0) && self.cost.values().all(|(m, _)| *m == 0)
+    }
+
+    /// This by weights, each unit in one part. All of it has one price, or none; what sampling leaves unknown of a part is
+    /// not known.
+    pub(super) fn split(&self, weights: &[i64]) -> Vec<Self> {
+        let parts = |whole: i64| apportion(whole, weights);
+        let (all_ms, energy) = (parts(self.ms), self.energy.unwrap_or_default());
+        let (mj, known, counted) = (parts(energy.mj), parts(energy.ms), parts(energy.counted_ms));
+        let costs: Vec<_> = self.cost.iter().map(|(currency, (micros, _))| (*currency, parts(*micros))).collect();
+        let part = |n: usize| Self {
+            ms: all_ms[n],
+            energy: self.energy.map(|_| Energy { mj: mj[n], ms: known[n], counted_ms: counted[n] }),
+            cost: costs.iter().map(|(currency, micros)| (*currency, (micros[n], all_ms[n]))).collect(),
+            variance_ms2: 0,
+            is_open: true,
+        };
+        (0..weights.len()).map(part).collect()
     }
 
     /// The 90 % interval of a class total, of `whole_ms` at most.

@@ -1,5 +1,6 @@
 //! A period's roll-ups, summed by all that a report groups them by.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
@@ -49,6 +50,12 @@ impl Deref for What<'_> {
 
     fn deref(&self) -> &Interval {
         &self.interval
+    }
+}
+
+impl Borrow<Interval> for Item<'_> {
+    fn borrow(&self) -> &Interval {
+        &self.0.interval
     }
 }
 

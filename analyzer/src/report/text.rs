@@ -27,6 +27,11 @@ pub(super) const RANKING: &str = "Findings are ranked by the whole loss: by mone
 pub(super) const CAUSED: &str = "Caused here: what other GPUs lost while they waited for these. It is on their own rows, and \
                                  never to be added to what was lost here.";
 
+/// What the rows of the table of teams are.
+pub(super) const TEAMS: &str = "Time is a team's by the first pattern of the configuration that matches. Of time in unassigned, \
+                                which someone held, no pattern matches; goodput-analyzer teams check lists what to map \
+                                next. The rows sum to the capacity of the fleet.";
+
 /// Of verdicts of other releases: how much, when as it is shown, and as a command takes it.
 pub(crate) fn judged_otherwise(gpu_ms: i64, shown: [&str; 2], start: &str, end: &str) -> String {
     format!(

@@ -26,6 +26,12 @@ pub fn measure(value: f64, unit: &str) -> String {
     }
 }
 
+/// A value as [`measure`] shows it, or that it is not told.
+#[must_use]
+pub fn told(value: Option<f64>, unit: &str) -> String {
+    value.map_or(UNKNOWN.into(), |value| measure(value, unit))
+}
+
 /// A number of things that may not be known: three significant digits and a prefix.
 #[must_use]
 pub fn count(value: Option<f64>) -> String {

@@ -15,10 +15,11 @@ use tokio::time::{Instant, sleep};
 use crate::app::{Awaited, Deliveries, Due, Outcomes, Progress};
 use crate::deliver::webhook::{self, backoff};
 use crate::deliver::{Destination, Edition, NotTaken, Settings, Step, digest, directory, forms, slack};
-use crate::report::{Period, Report, Site, Terms, intervals, stored};
+use crate::report::{Period, Report, Site, Terms, Wanted, intervals, stored_by_team, teams_in};
 use crate::schedule::{due, instant};
+use crate::teams::Teams;
 use goodput_exposition::sample::TimeMs;
-use goodput_store::Store;
+use goodput_store::{Results as _, Store};
 use goodput_verdict::{Delivered, Interval};
 
 /// What a report may wait for.
@@ -227,10 +228,15 @@ impl Delivery {
             return Ok(());
         }
         let rows = self.store.deliveries(&week.label).await.context("cannot read what was delivered")?;
-        let report = stored(store, week.clone(), &self.terms.prices).await.context("cannot read the verdicts")?;
+        let teams = teams_in(store, week, &self.terms).await.context("cannot read the teams of the week")?;
+        let wanted = Wanted { prices: &self.terms.prices, teams: &teams, team: None };
+        let report = stored_by_team(store, week.clone(), wanted).await.context("cannot read the verdicts")?;
         let report = report.with_terms(&self.terms);
         let digest = digest(&intervals);
         let edition = Edition::of(digest, &rows);
+        if self.settings.destinations().any(|destination| edition.step(destination, &rows) == Step::Send) {
+            self.note_teams(&teams, &report).await?;
+        }
         for destination in self.settings.destinations().collect::<Vec<_>>() {
             let time_ms = match edition.step(destination, &rows) {
                 Step::Nothing => {
@@ -251,6 +257,17 @@ impl Delivery {
             self.tally.send_modify(|tally| tally.restated += 1);
         }
         Ok(())
+    }
+
+    /// Notes which teams the week is reported with, before anyone has the report: from then on it keeps them.
+    async fn note_teams(&self, teams: &Teams, report: &Report) -> anyhow::Result<()> {
+        if teams.is_empty() {
+            return Ok(());
+        }
+        let content = teams.content().context("cannot write the teams down")?;
+        let (week, times) = (&report.period, report.teams.times(&report.period.label));
+        let noted = self.store.note_teams((&week.label, week.start_ms), &content, &times);
+        noted.await.context("cannot note the teams of the week")
     }
 
     /// False when the destination refuses it for good.

@@ -4,7 +4,7 @@ use super::chosen::Chosen;
 use super::clock::rfc3339;
 use super::stretch::Stretch;
 use crate::report::site::escaped;
-pub(super) use crate::report::site::{gpu, node, run};
+pub(super) use crate::report::site::{gpu, node, run, team};
 use goodput_verdict::Interval;
 
 /// The page of the run that held a GPU, over a period.

@@ -40,6 +40,8 @@ mod state;
 mod stretch;
 mod strip;
 mod table;
+mod team;
+mod teams;
 #[cfg(test)]
 mod tests;
 
@@ -65,6 +67,8 @@ pub(crate) fn routes<S: Embedded + Clone + 'static>() -> Router<App<S>> {
         .route("/runs", get(runs::page::<S>))
         .route("/runs/{run}", get(run::page::<S>))
         .route("/clusters/{cluster}/runs/{run}", get(run::page_within::<S>))
+        .route("/teams", get(teams::page::<S>))
+        .route("/teams/{team}", get(team::page::<S>))
         .route("/search", get(search::page::<S>))
         .route("/compare", get(compare::page::<S>))
         .route("/report", get(report::page::<S>))

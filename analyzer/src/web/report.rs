@@ -1,14 +1,17 @@
 //! `/report`: the weekly report. It is the file that the command writes, so its style stands in it.
 
+use std::sync::Arc;
+
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::Html;
 use serde::Deserialize;
 
 use super::clock::instant;
+use super::kept::given;
 use super::page::{Link, Problem};
 use crate::app::App;
-use crate::report::{Period, Report, Site, html};
+use crate::report::{Only, Period, Report, Site, html, teams_in};
 use goodput_store::Results;
 
 /// The report loads nothing and runs nothing.
@@ -24,6 +27,8 @@ pub(super) struct Week {
     week: Option<String>,
     /// With any value the annex is unfolded.
     annex: Option<String>,
+    /// Only what this team and the teams that are part of it held.
+    team: Option<String>,
 }
 
 type Answer = Result<([(HeaderName, &'static str); 1], Html<String>), Problem>;
@@ -39,6 +44,10 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         }
         None => app.reads.newest_report(&app.store, (now, &app.zone), &app.terms).await?,
     };
+    let report = match given(&query.team) {
+        None => report,
+        Some(name) => of_team(&app, report.period.clone(), name).await?,
+    };
     if report.accounted.is_none() {
         let told = no_data(&app, &report).await?;
         // Who named no week asked for nothing that is missing.
@@ -47,6 +56,17 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
     let site = Site::served(vec![last, this]).with_annex(query.annex.is_some());
     let page = html::render(&report, &site).map_err(|error| Problem::failed(&error))?;
     Ok((POLICY, Html(page)))
+}
+
+/// The report of the same period, of one team.
+async fn of_team<S: Results>(app: &App<S>, period: Period, name: &str) -> Result<Arc<Report>, Problem> {
+    let teams = teams_in(&app.store, &period, &app.terms).await?;
+    if Only::of(&teams, name, period.start_ms).is_none() {
+        let all = Link::new(format!("/teams?period={}", period.label), "All teams");
+        let advice = "Find the team in the list: it may have another name.";
+        return Err(Problem::missing(format!("No team {name} was valid in {}", period.label), advice, vec![all]));
+    }
+    Ok(app.reads.report_of(&app.store, period, &app.terms, Some(name)).await?)
 }
 
 /// That the week has no verdicts, and where there are some.

@@ -44,20 +44,20 @@ struct Runs {
 }
 
 /// A run: a job, or an owner that is none's.
-struct Row {
-    link: Link,
+pub(super) struct Row {
+    pub(super) link: Link,
     /// Its cluster and account, where known.
-    part_of: Vec<String>,
-    gpus: usize,
-    held: String,
-    cost: String,
-    goodput: String,
-    shares: Shares,
-    greatest_loss: Option<(&'static str, String)>,
+    pub(super) part_of: Vec<String>,
+    pub(super) gpus: usize,
+    pub(super) held: String,
+    pub(super) cost: String,
+    pub(super) goodput: String,
+    pub(super) shares: Shares,
+    pub(super) greatest_loss: Option<(&'static str, String)>,
 }
 
 /// Cluster and name.
-type Key<'a> = (Option<&'a str>, &'a str);
+pub(super) type Key<'a> = (Option<&'a str>, &'a str);
 
 pub(super) async fn page<S: Results>(
     State(app): State<App<S>>,
@@ -101,12 +101,12 @@ fn order(Counted { key: (_, name), gpus, ledger, .. }: &Counted<'_, Key<'_>>, co
 }
 
 /// Time that a run held.
-fn key<'a>(item: &'a Item<'_>) -> Option<Key<'a>> {
+pub(super) fn key<'a>(item: &'a Item<'_>) -> Option<Key<'a>> {
     let held = Some(item).filter(|item| item.class.group() != Group::Capacity)?;
     Some((held.cluster.as_deref(), held.holder()?))
 }
 
-fn row(Counted { key: (cluster, name), gpus, ledger, item }: &Counted<'_, Key<'_>>, chosen: &Chosen) -> Row {
+pub(super) fn row(Counted { key: (cluster, name), gpus, ledger, item }: &Counted<'_, Key<'_>>, chosen: &Chosen) -> Row {
     let account = item.account.as_ref().map(|account| format!("account {account}"));
     let held = ledger.capacity();
     Row {

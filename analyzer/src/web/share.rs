@@ -1,5 +1,7 @@
 //! A ledger as pages show it: tiles, and a bar and table of classes.
 
+use std::collections::BTreeMap;
+
 use super::clock::{Clock, HOUR_MS, rfc3339};
 use crate::report::{Amount, Ledger, Span, Sum, other_rules, text};
 use goodput_verdict::{Class, Interval};
@@ -40,18 +42,29 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let whole = ledger.capacity().ms;
+        let sum = |class| (ledger.get(class).ms, text::between(ledger.get(class).bounds(whole)));
+        Self::of_sums(whole, sum)
+    }
+
+    /// Of milliseconds by class, whose intervals are not known.
+    pub(super) fn of_classes(times: &BTreeMap<Class, i64>) -> Self {
+        let sum = |class| (times.get(&class).copied().unwrap_or_default(), text::between(None));
+        Self::of_sums(times.values().sum(), sum)
+    }
+
+    /// Of milliseconds and their 90 % interval, to be read.
+    fn of_sums(whole: i64, sum: impl Fn(Class) -> (i64, String)) -> Self {
         let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * 100.0 } else { 0.0 };
         let (mut classes, mut before) = (Vec::new(), 0);
         for class in Class::ALL {
-            let sum = ledger.get(*class);
-            let ms = sum.ms;
+            let (ms, between) = sum(*class);
             if ms > 0 {
                 let amount = Amount::of(ms, whole);
                 let (x, width) = (scale(before), scale(ms));
                 let middle = (width >= LEAST_LABELLED).then(|| text::fixed(x + width / 2.0));
                 let (x, width, key) = (text::fixed(x), text::fixed(width), class.info().key);
                 let (hours, percent) = (amount.hours(), amount.percent());
-                let (between, meaning) = (text::between(sum.bounds(whole)), class.info().meaning);
+                let meaning = class.info().meaning;
                 classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width, key, middle });
                 before += ms;
             }

@@ -4,6 +4,7 @@ mod acting;
 mod around;
 mod compare;
 mod tables;
+mod teams;
 
 use std::collections::{BTreeSet, VecDeque};
 

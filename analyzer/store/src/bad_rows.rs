@@ -17,12 +17,12 @@ use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDI
 use super::embedded::Shared;
 use super::options::{database_path, wall_clock};
 use super::row::Row;
-use super::{StoreError, database, days, delivery, events};
+use super::{StoreError, database, days, delivery, events, teams};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
 
 /// Every table whose rows have checksums.
-pub(super) static TABLES: [&Table; 10] = [
+pub(super) static TABLES: [&Table; 12] = [
     &INTERVALS.table,
     &ADVISORIES.table,
     &RISKS.table,
@@ -33,6 +33,8 @@ pub(super) static TABLES: [&Table; 10] = [
     &events::ATTEMPTS,
     &HOURS.table,
     &DAYS.table,
+    &teams::VERSIONS,
+    &teams::TIMES,
 ];
 
 /// After a failure the next attempt to set rows aside, or to make indices again, waits this long.

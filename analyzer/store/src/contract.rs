@@ -2,7 +2,9 @@
 //! `tests/tests/fleet_store` has this file too, for PostgreSQL.
 
 use goodput_testing::{advisory, interval, risk, standing};
-use goodput_verdict::{Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing};
+use goodput_verdict::{
+    Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Outlook, RollUp, Standing, TeamTime,
+};
 
 use super::{Appended, Ingest, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
 use goodput_exposition::sample::{Batch, Labels, STALE_BITS, Sample, Series, TimeMs, is_stale};
@@ -132,6 +134,33 @@ pub(super) async fn results(store: &impl Results) {
     finds_whose_intervals(store).await;
     finds_what_a_gpu_caused(store).await;
     finds_what_a_run_held(store).await;
+}
+
+/// What a store of results holds of teams, where nothing was delivered before: a week keeps the teams that it was delivered with.
+pub(crate) async fn teams(store: &impl Results) {
+    let time = |week: &str, team: &str, currency: Option<&str>, ms| TeamTime {
+        week: week.to_owned(),
+        team: team.to_owned(),
+        class: Class::IdleHeld,
+        currency: currency.map(str::to_owned),
+        ms,
+        micros: 7 * ms,
+    };
+    let of =
+        |week: &str| vec![time(week, "ml", None, 1), time(week, "ml", Some("EUR"), 2), time(week, "vision", None, 3)];
+    let (one, other) = (r#"{"all":[]}"#, r#"{"all":[1]}"#);
+    assert_eq!(store.teams_of("2026-W46").await.unwrap(), None);
+    store.note_teams(("2026-W46", 0), one, &of("2026-W46")).await.unwrap();
+    store.note_teams(("2026-W47", HOUR), other, &of("2026-W47")).await.unwrap();
+    store.note_teams(("2026-W48", 2 * HOUR), one, &of("2026-W48")).await.unwrap();
+    let restated = vec![time("2026-W46", "ml", None, 9)];
+    store.note_teams(("2026-W46", 0), other, &restated).await.unwrap();
+    for (week, content) in [("2026-W46", one), ("2026-W47", other), ("2026-W48", one)] {
+        assert_eq!(store.teams_of(week).await.unwrap().as_deref(), Some(content), "{week}");
+    }
+    let found = store.team_times(["2026-W46", "2026-W47"]).await.unwrap();
+    assert_eq!(found, [restated, of("2026-W47")].concat());
+    assert_eq!(store.team_times(["2026-W49", "2027-W10"]).await.unwrap(), []);
 }
 
 async fn a_node_of_another_cluster_is_another(store: &impl Results) {

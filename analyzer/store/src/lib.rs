@@ -65,6 +65,7 @@ mod series_rows;
 mod snapshot;
 mod start;
 mod stats;
+mod teams;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -95,7 +96,7 @@ pub use stats::{Compacted, Stats, Upkeep};
 
 use goodput_exposition::sample::{Batch, Labels, Series, TimeMs};
 use goodput_verdict::event::{Event, RunId};
-use goodput_verdict::{Achieved, Interval, Outlook};
+use goodput_verdict::{Achieved, Interval, Outlook, TeamTime};
 
 /// What became of a batch. Every sample of it is in exactly one of the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -328,6 +329,15 @@ pub trait Results: ReadVerdicts {
         &self,
         window: Range<TimeMs>,
         achieved: &[Achieved],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Notes what teams had in a week that is delivered, in place of what was noted of it before. The week keeps the teams that it
+    /// was first delivered with, and begins at this instant; `content` names them where there are none yet.
+    fn note_teams(
+        &self,
+        week: (&str, TimeMs),
+        content: &str,
+        times: &[TeamTime],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// A number that grows with every change of results in the window, since the store was opened.

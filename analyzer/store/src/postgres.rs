@@ -8,6 +8,7 @@ mod encode;
 mod events;
 mod results;
 mod schema;
+mod teams;
 mod write;
 
 pub use address::{Address, AddressError};
@@ -31,9 +32,10 @@ use super::checked::Reading;
 use super::columns::ACHIEVED;
 use super::{
     History, ReadVerdicts, StoreError, Whose, days as rolled, events as told, intervals, outlook, rollup, series_rows,
+    teams as by_team,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Interval, Outlook, RollUp};
+use goodput_verdict::{Achieved, Interval, Outlook, RollUp, TeamTime};
 
 /// Connections of one process.
 const CONNECTIONS: u32 = 4;
@@ -160,6 +162,14 @@ impl ReadVerdicts for Postgres {
 
     async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
         ask!(self, |connection, reading| told::select(connection, &mut reading, &window))
+    }
+
+    async fn teams_of(&self, week: &str) -> Result<Option<String>, StoreError> {
+        ask!(self, |connection, reading| by_team::of_week(connection, &mut reading, week))
+    }
+
+    async fn team_times(&self, weeks: [&str; 2]) -> Result<Vec<TeamTime>, StoreError> {
+        ask!(self, |connection, reading| by_team::times(connection, &mut reading, weeks))
     }
 
     /// Those that were noted: samples stay in their engine.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{History, StoreError};
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Class, Interval, Outlook, RollUp};
+use goodput_verdict::{Achieved, Class, Interval, Outlook, RollUp, TeamTime};
 
 /// Which intervals of a window are wanted; all, by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,6 +98,12 @@ pub trait ReadVerdicts: Send + Sync {
 
     /// The series of these metrics, as far as there is a catalogue beside the verdicts; none where there is none.
     fn series_of(&self, metrics: &[String]) -> impl Future<Output = Result<Vec<Labels>, StoreError>> + Send;
+
+    /// The teams that an ISO week was delivered with, as they were noted; none where it was not delivered with any.
+    fn teams_of(&self, week: &str) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
+
+    /// What teams had in the delivered weeks from one to another, which is one of them, in order of week and team.
+    fn team_times(&self, weeks: [&str; 2]) -> impl Future<Output = Result<Vec<TeamTime>, StoreError>> + Send;
 
     /// All that is stored of the window.
     fn verdicts(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {

@@ -16,10 +16,10 @@ use super::database::Database;
 use super::options::database_path;
 use super::{
     Arrivals, Embedded, History, Mark, Place, ReadVerdicts, Replacement, Results, Samples as _, Selection, Stats,
-    Store, StoreError, Whose, database, days, delivery, events, intervals, judged, outlook, rollup, series_rows,
+    Store, StoreError, Whose, database, days, delivery, events, intervals, judged, outlook, rollup, series_rows, teams,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Interval, Outlook, RollUp};
+use goodput_verdict::{Achieved, Interval, Outlook, RollUp, TeamTime};
 
 /// Every statement on results that SQLite and PostgreSQL share, which `tests/tests/postgres.rs` holds them to.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn statements() -> Vec<String> {
     let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
     let kept =
         kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
-    let fixed = delivery::STATEMENTS.iter().chain(&events::STATEMENTS);
+    let fixed = delivery::STATEMENTS.iter().chain(&events::STATEMENTS).chain(&teams::STATEMENTS);
     intervals::statements()
         .chain(kept)
         .chain(fixed.map(|sql| (*sql).to_owned()))
@@ -73,6 +73,14 @@ impl ReadVerdicts for Store {
         read!(self, |connection, reading| events::select(connection, &mut reading, &window))
     }
 
+    async fn teams_of(&self, week: &str) -> Result<Option<String>, StoreError> {
+        read!(self, |connection, reading| teams::of_week(connection, &mut reading, week))
+    }
+
+    async fn team_times(&self, weeks: [&str; 2]) -> Result<Vec<TeamTime>, StoreError> {
+        read!(self, |connection, reading| teams::times(connection, &mut reading, weeks))
+    }
+
     async fn series_of(&self, metrics: &[String]) -> Result<Vec<Labels>, StoreError> {
         Ok(self.known(&Selection { metrics: metrics.to_vec(), labels: Vec::new(), range: 0..0 }))
     }
@@ -99,6 +107,10 @@ impl Results for Store {
     async fn judged_windows(&self, range: Range<TimeMs>) -> Result<BTreeMap<TimeMs, TimeMs>, StoreError> {
         let database = &self.shared.database;
         database.judged_windows(range).await.map_err(|error| database.failed(error))
+    }
+
+    async fn note_teams(&self, week: (&str, TimeMs), content: &str, times: &[TeamTime]) -> Result<(), StoreError> {
+        self.store_teams(week, content, times).await
     }
 
     fn version(&self, window: &Range<TimeMs>) -> u64 {
@@ -299,6 +311,14 @@ impl ReadVerdicts for Directory {
 
     async fn history(&self, window: Range<TimeMs>) -> Result<History, StoreError> {
         look!(self, |connection, reading| events::select(connection, &mut reading, &window))
+    }
+
+    async fn teams_of(&self, week: &str) -> Result<Option<String>, StoreError> {
+        look!(self, |connection, reading| teams::of_week(connection, &mut reading, week))
+    }
+
+    async fn team_times(&self, weeks: [&str; 2]) -> Result<Vec<TeamTime>, StoreError> {
+        look!(self, |connection, reading| teams::times(connection, &mut reading, weeks))
     }
 
     async fn series_of(&self, metrics: &[String]) -> Result<Vec<Labels>, StoreError> {

@@ -61,6 +61,7 @@ async fn keeps_the_contract() {
     let store = open(dir.path()).await;
     contract::samples(&store).await;
     contract::results(&store).await;
+    contract::teams(&store).await;
     contract::outlook(&store).await;
 }
 

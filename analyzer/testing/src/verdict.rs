@@ -5,8 +5,8 @@ use std::ops::Range;
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::{
     Advice, Advisory, Cause, CauseKind, CheckEnd, Class, CollectiveUse, Damage, Drift, Evidence, Exhaustion, Fault,
-    Forecast, HOUR_MS as HOUR, Interval, Kind, Level, Measure, Memory, Outlook, Paired, PortUse, Prospect, Risk, Shape,
-    Standing, TimeToLimit, Version,
+    Forecast, HOUR_MS as HOUR, Interval, Kind, Level, Measure, Memory, MountUse, Outlook, Paired, PortUse, Prospect,
+    Risk, Shape, Standing, TimeToLimit, Version,
 };
 
 /// A verdict without further detail: all of this time of the GPU `GPU-a` on the node `n1`.
@@ -117,6 +117,7 @@ pub fn standing(node: &str, hour: TimeMs) -> Standing {
         drift: vec![drift],
         paired: vec![paired],
         ports: vec![port(node, hour)],
+        mounts: vec![mount(node, hour)],
         collectives: vec![collectives(node, hour)],
     }
 }
@@ -152,6 +153,28 @@ fn port(node: &str, hour: TimeMs) -> PortUse {
         retransmits: Some(1000.0),
         link_changes: Some(0.0),
         paused_ms: None,
+    }
+}
+
+/// What a network file system did in an hour.
+fn mount(node: &str, hour: TimeMs) -> MountUse {
+    MountUse {
+        cluster: Some("east".to_owned()),
+        node: node.to_owned(),
+        owner: "llm".to_owned(),
+        mount: "/data".to_owned(),
+        export: Some("nas:/data".to_owned()),
+        start_ms: hour * HOUR,
+        mounts: 2,
+        read_bytes: Some(2e11),
+        reads: Some(2e5),
+        read_seconds: Some(4000.0),
+        read_trip_seconds: Some(3000.0),
+        best_read_seconds: Some(0.004),
+        others: Some(100.0),
+        other_seconds: Some(0.5),
+        written_bytes: Some(0.0),
+        retransmissions: None,
     }
 }
 

@@ -66,7 +66,7 @@ fn told(job: &str) -> Tuning {
     let hour = |hour: i64| {
         let window = hour * HOUR_MS..(hour + 1) * HOUR_MS;
         let judged = judge_series(&all, window.clone(), &Thresholds::default()).unwrap();
-        standings(&[], &window, &judged.paired, &judged.ports, &judged.collectives)
+        standings(&[], &window, &judged.paired, &judged.ports, &judged.mounts, &judged.collectives)
     };
     let outlook = Outlook { standings: (0..HOURS).flat_map(hour).collect(), ..Outlook::default() };
     let period = Period::between("1970-01-01T00:00Z", "1970-01-01T07:00Z", &TimeZone::UTC).unwrap();

@@ -15,6 +15,8 @@ pub mod owner;
 mod prospect;
 mod roll_up;
 mod standing;
+mod team_time;
+mod used;
 
 pub use achieved::{Achieved, Counted, SLOT_MS, Served};
 pub use advisory::{Advice, Advisory};
@@ -27,7 +29,9 @@ pub use kind::{Eviction, Fault, Kind, Level, Memory, Room, Sort};
 pub use latency::{Histogram, Latency};
 pub use prospect::{Damage, Exhaustion, Forecast, Outlook, Prospect, Risk, Shape, TimeToLimit};
 pub use roll_up::{Allocation, Grounds, Held, Part, RollUp, Stretch, Sums};
-pub use standing::{CheckEnd, CollectiveUse, Drift, Measure, Paired, PortUse, Standing};
+pub use standing::{CheckEnd, CollectiveUse, Drift, Measure, Paired, Standing};
+pub use team_time::TeamTime;
+pub use used::{MountUse, PortUse};
 
 /// Milliseconds of an hour; verdicts are kept hour by hour.
 pub const HOUR_MS: i64 = 3_600_000;

@@ -4,6 +4,8 @@ use goodput_exposition::sample::TimeMs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{MountUse, PortUse};
+
 /// One node in one window: how it is set up, and how it kept up with the nodes that it worked with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Standing {
@@ -29,6 +31,9 @@ pub struct Standing {
     /// What its ports did, where a run of it waited for the network: those of the run that show most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortUse>,
+    /// What its network file systems did, where a run of it waited for one: those of the run that show most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountUse>,
     /// What its GPUs did in collectives, where their ranks were matched with all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collectives: Vec<CollectiveUse>,
@@ -104,59 +109,6 @@ pub struct Paired {
     pub slowdown: f64,
     /// The same of the slowest of the others. Several that are slow alike point to what they do in the run.
     pub next: f64,
-}
-
-/// What an RDMA port or a network interface of a node did in a window in which a run waited for the network, as far as the run
-/// held GPUs of the node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PortUse {
-    /// The cluster of the node; null where series name none.
-    pub cluster: Option<String>,
-    /// The node.
-    pub node: String,
-    /// The run.
-    pub owner: String,
-    /// The RDMA port (`device/port`), or the interface.
-    pub port: String,
-    /// Start of the window, Unix milliseconds, UTC.
-    pub start_ms: TimeMs,
-    /// Ports of the run that are known in the window, this one and those that are not kept included.
-    pub ports: usize,
-    /// The highest line rate, in bytes per second; null where it is not told.
-    pub rate: Option<f64>,
-    /// The cells in which it was down, in milliseconds; null where its state is not told.
-    pub down_ms: Option<i64>,
-    /// Bytes that it sent; null where that is not told.
-    pub sent_bytes: Option<f64>,
-    /// Times that it waited for an acknowledgement and got none; null where that is not told.
-    pub timeouts: Option<f64>,
-    /// What it sent again; null where that is not told.
-    pub retransmits: Option<f64>,
-    /// Times that its link came up or went down, or was trained again; null where that is not told.
-    pub link_changes: Option<f64>,
-    /// How long it sent nothing of some priority because its peer asked it to pause, in milliseconds; null where that is not
-    /// told.
-    pub paused_ms: Option<f64>,
-}
-
-impl PortUse {
-    /// Adds what it did in another time.
-    pub fn add(&mut self, other: &PortUse) {
-        let grow = |sum: &mut Option<f64>, by: Option<f64>| *sum = sum.iter().copied().chain(by).reduce(|a, b| a + b);
-        self.rate = self.rate.into_iter().chain(other.rate).reduce(f64::max);
-        self.down_ms = self.down_ms.into_iter().chain(other.down_ms).reduce(|a, b| a + b);
-        grow(&mut self.sent_bytes, other.sent_bytes);
-        grow(&mut self.timeouts, other.timeouts);
-        grow(&mut self.retransmits, other.retransmits);
-        grow(&mut self.link_changes, other.link_changes);
-        grow(&mut self.paused_ms, other.paused_ms);
-    }
-
-    /// Timeouts, retransmissions and changes of its link.
-    #[must_use]
-    pub fn events(&self) -> f64 {
-        [self.timeouts, self.retransmits, self.link_changes].into_iter().flatten().sum()
-    }
 }
 
 /// What a GPU of a run did in collectives in a window, as NCCL's Inspector told it. It may have computed at the same time, and

@@ -3,6 +3,7 @@
 //!
 //! Nothing is created, changed or deleted here, and no file costs another one.
 
+mod beneath;
 pub mod folder;
 pub mod tail;
 pub mod whose;

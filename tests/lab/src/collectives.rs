@@ -7,7 +7,7 @@ pub const SLOTS: usize = 8;
 /// How many collectives go from one that is kept to the next.
 const EVERY: u64 = 16;
 
-/// How a job is set up to tell of its collectives.
+/// How a job is set up to record its collectives.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Inspector {

@@ -150,7 +150,7 @@ pub struct Phase {
     pub exchange: f64,
     /// The RDMA ports and the interface over which they do so, where exporters have them.
     pub network: Option<Network>,
-    /// How the job tells of its collectives, where NCCL's Inspector writes them.
+    /// How NCCL's Inspector records the job's collectives, where it does.
     pub inspector: Option<Inspector>,
     /// Where batches come from and saves go to, where exporters tell of mounts and limits.
     pub storage: Option<Storage>,

@@ -16,6 +16,7 @@ async fn keeps_the_contract_of_results() {
     let server = migrated().await;
     let store = Postgres::connect(&address(&server, "goodput_worker")).await.unwrap();
     contract::results(&store).await;
+    contract::teams(&store).await;
     contract::outlook(&store).await;
     let judged = store.judged_windows(0..HOUR_MS * 100).await.unwrap();
     assert!(judged.is_empty(), "{judged:?}");

@@ -110,7 +110,7 @@ fn a_missed_report_is_delivered_once_whatever_is_restarted() -> Result<()> {
     assert_eq!(deliveries(&again, "webhook", "delivered")?, Some(0.0));
     let last = again.metric("goodput_analyzer_report_last_success_timestamp_seconds{destination=\"webhook\"}")?;
     assert!(last.is_some(), "the last success is remembered");
-    assert_eq!(fs::read_dir(dir.join("reports"))?.count(), 5, "each form once");
+    assert_eq!(fs::read_dir(dir.join("reports"))?.count(), 6, "each form once");
     Ok(())
 }
 

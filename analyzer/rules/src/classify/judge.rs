@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::capacity::{Capacity, Seen, absent};
 use super::cell::{self, Part, State};
+use super::failed::Failed;
 use super::gang_wait::Holds;
 use super::intervals::{Builder, Entry, Whose};
 use super::outage::outage;
@@ -17,8 +18,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, CollectiveUse, Imbalance, Interval, Node, Paired, PortUse, Thresholds, advisory, energy,
-    nccl, paired, sampling, storage, straggler,
+    Advisory, Cell, Class, CollectiveUse, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory,
+    energy, nccl, paired, sampling, storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -59,6 +60,8 @@ pub struct Judged {
     pub paired: Vec<Paired>,
     /// What ports did in UTC hours in which their run waited for the network.
     pub ports: Vec<PortUse>,
+    /// What network file systems did in UTC hours in which their run waited for one.
+    pub mounts: Vec<MountUse>,
     /// What GPUs did in collectives, where NCCL's Inspector tells it; by UTC hour.
     pub collectives: Vec<CollectiveUse>,
     /// What could not be joined to a node, and why.
@@ -189,7 +192,7 @@ impl Run {
         let restated = crashes.reach_back(&window).into_iter().chain(long_starts.reach_back(&window));
         self.judged.restates_from_ms = self.judged.restates_from_ms.into_iter().chain(restated).min();
         self.unjoined.extend(unjoined);
-        let mut failed = Failed(failed.into_iter().map(|f| ((f.cluster.clone(), f.node.clone()), f)).collect());
+        let mut failed = Failed::of(failed);
         let mut near = BTreeMap::new();
         for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
             let Some(last_ms) = gpu.last_seen_ms else { continue };
@@ -198,7 +201,7 @@ impl Run {
         let holds = Holds::of(&nodes);
         let states: Vec<_> = nodes.par_iter().map(|node| caught(|| cell::states(node, t))).collect();
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
-        storage::name(&mut booked, t);
+        self.judged.mounts.extend(storage::name(&mut booked, window.start, t));
         straggler::charge(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
@@ -223,7 +226,7 @@ impl Run {
             let left = left_ms.map(|left_ms| absent(&seen, &(left_ms.max(window.start)..window.end), Vec::new()));
             self.judged.left.extend(left.into_iter().flatten());
         }
-        self.judged.failed.extend(failed.0.into_values());
+        self.judged.failed.extend(failed.into_nodes());
     }
 
     fn finish(self, end: TimeMs) -> Judged {
@@ -246,28 +249,6 @@ impl Run {
             }
         }
         judged
-    }
-}
-
-/// Nodes that failed in an hour, by cluster and name.
-struct Failed(BTreeMap<(String, String), FailedNode>);
-
-impl Failed {
-    fn add(&mut self, node: &Node, reason: impl ToString) {
-        let new = || FailedNode::new(&node.cluster, &node.node, reason);
-        self.0.entry((node.cluster.clone(), node.node.clone())).or_insert_with(new);
-    }
-
-    fn has(&self, node: &Node) -> bool {
-        self.at(&node.cluster, &node.node)
-    }
-
-    fn has_place(&self, seen: &Seen) -> bool {
-        self.at(&seen.cluster, &seen.node)
-    }
-
-    fn at(&self, cluster: &str, node: &str) -> bool {
-        !self.0.is_empty() && self.0.contains_key(&(cluster.to_owned(), node.to_owned()))
     }
 }
 

@@ -36,6 +36,7 @@ mod elsewhere;
 mod energy;
 mod exchange;
 mod explain;
+mod failed;
 mod fed;
 mod feeding_unsplit;
 mod gang_wait;
@@ -105,7 +106,7 @@ pub use derate::{DERATES, Derate};
 pub use energy::Excess;
 use goodput_verdict::{
     Advice, Advisory, Cause, CauseKind, Class, CollectiveUse, Culprit, Energy, Evidence, Group, Interval, Measure,
-    Paired, PortUse, Version,
+    MountUse, Paired, PortUse, Version,
 };
 pub use judge::{
     Coverage, JudgeError, Judged, LOOK_AHEAD_MS, LOOK_BACK_MS, judge_cells, judge_onward, judge_series, judge_told,

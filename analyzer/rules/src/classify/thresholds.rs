@@ -458,7 +458,7 @@ thresholds! {
         "No straggler is named while less than this share of a run's GPUs is known: it may be one of the others.",
         from "TraceML: the cause of a straggler is named from a coverage of 80 %";
     nccl_matched_seconds = 900.0 "seconds" in 900.0..=1800.0,
-        "Time of a half hour, by minutes with a collective of which all ranks tell, that is needed to split waiting in collectives.",
+        "Time of a half hour, by minutes with a collective that all ranks have, that is needed to split waiting in collectives.",
         from "own simulations: one step in ten that is ten times as late is off by 0.05 in half an hour with 900 collectives, by 0.5 in a minute";
     nccl_slow_ratio = 0.8 "ratio" in 0.3..=1.0,
         "Bus bandwidth of a run's collectives without waiting for late ranks, as a share of that of its best half hour around, below which the exchange is slow.",

@@ -458,7 +458,7 @@ signals! {
     CollectiveBytes "collective_bytes" Job Counter "bytes per second" up to 1e19,
     /// Number of the last collective that a rank completed.
     CollectiveSequence "collective_sequence" Job State "number" up to 1e19,
-    /// Number of a collective of which all ranks tell.
+    /// Number of a collective that all ranks have.
     SampledSequence "sampled_sequence" Job State "number" up to 1e19,
     /// Time that it took on a rank.
     SampledSeconds "sampled_seconds" Job State "seconds" up to 1e6,

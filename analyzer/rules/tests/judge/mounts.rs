@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use goodput_exposition::sample::{Labels, Sample, Series, TimeMs};
-use goodput_rules::classify::{Thresholds, judge_series};
+use goodput_rules::classify::{Judged, Thresholds, judge_series};
 use goodput_verdict::Class;
 
 const MINUTE: TimeMs = 60_000;
@@ -84,10 +84,15 @@ fn told(mounts: &[Mount], exporters: &[Exporter]) -> String {
     most(mounts.iter().flat_map(|mount| exporters.iter().flat_map(|exporter| exporter(mount))))
 }
 
-/// The same of a node with these series too.
-fn most(more: impl Iterator<Item = Series>) -> String {
+/// The verdicts of a node with these series too.
+fn judged(more: impl Iterator<Item = Series>) -> Judged {
     let series: Vec<Series> = node().into_iter().chain(more).collect();
-    let judged = judge_series(&series, WINDOW, &Thresholds::default()).unwrap();
+    judge_series(&series, WINDOW, &Thresholds::default()).unwrap()
+}
+
+/// What most of the waiting of such a node is said to be.
+fn most(more: impl Iterator<Item = Series>) -> String {
+    let judged = judged(more);
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     for i in judged.intervals.iter().filter(|i| i.class != Class::Productive) {
         let cause = i.cause.as_ref().map_or("", |cause| cause.kind.name());
@@ -104,6 +109,21 @@ fn the_mount_is_named_that_became_slow() {
     for exporters in exporters {
         assert_eq!(told(&both, exporters), "dataloader_storage slow_mount /data", "{}", exporters.len());
     }
+}
+
+#[test]
+fn the_mounts_of_a_run_are_kept_where_it_waited_for_one() {
+    let kept = |mounts: &[Mount]| judged(mounts.iter().flat_map(ours)).mounts;
+    let sound = [("/data", "nas:/data", 0.002, 0.002, 1e6), ("/home", "nas:/home", 0.002, 0.002, 1e6)];
+    assert_eq!(kept(&sound), [], "no mount is named");
+    let of_one_export = ("/also", "nas:/data", 0.05, 0.002, 1e6);
+    let all = kept(&[of_one_export, ("/data", "nas:/data", 0.05, 0.002, 1e6), sound[1]]);
+    let said: Vec<_> =
+        all.iter().map(|m| (m.mount.as_str(), m.export.as_deref(), m.mounts, m.owner.as_str())).collect();
+    assert_eq!(said, [("/also", Some("nas:/data"), 2, "train"), ("/home", Some("nas:/home"), 2, "train")]);
+    let read: Vec<_> = all.iter().map(|m| (m.reads.map(f64::round), m.read_seconds.map(f64::round))).collect();
+    assert_eq!(read, [(Some(36_000.0), Some(1_800.0)), (Some(36_000.0), Some(72.0))]);
+    assert_eq!((all[0].best_read_seconds, all[0].others, all[0].written_bytes), (Some(0.002), None, None));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::checked::Table;
 use crate::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
 use crate::options::database_path;
 use crate::row::Session as _;
-use crate::{StoreError, database, delivery, events, rollup, series_rows};
+use crate::{StoreError, database, delivery, events, rollup, series_rows, teams};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
 use reader::{Nodes, Reader, selected};
@@ -43,10 +43,12 @@ pub struct Copied {
 static OF_NODES: [&Table; 5] = [&INTERVALS.table, &HOURS.table, &ADVISORIES.table, &RISKS.table, &STANDINGS.table];
 
 /// Tables without windows, and what names a row.
-static BY_KEY: [(&Table, &[&str]); 3] = [
+static BY_KEY: [(&Table, &[&str]); 5] = [
     (&events::TABLE, &["id"]),
     (&events::ATTEMPTS, &["cluster", "run", "attempt"]),
     (&delivery::TABLE, &["week", "version", "destination"]),
+    (&teams::VERSIONS, &["version"]),
+    (&teams::TIMES, &["week", "team", "class", "currency"]),
 ];
 
 /// Rows of such a table that are copied at once.

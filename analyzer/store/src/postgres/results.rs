@@ -13,7 +13,7 @@ use crate::columns::{ACHIEVED, ADVISORIES, HOURS, IN_WINDOW, INTERVALS, Kept, RI
 use crate::results::misplaced;
 use crate::{Replacement, Results, StoreError, judged, outlook};
 use goodput_exposition::sample::TimeMs;
-use goodput_verdict::{Achieved, RollUp};
+use goodput_verdict::{Achieved, RollUp, TeamTime};
 
 /// What rows of nodes are replaced by.
 pub(super) const NODE: [&str; 2] = ["node", "cluster"];
@@ -121,6 +121,10 @@ impl Results for Postgres {
         let mut replaced = Replaced::all(&ACHIEVED.table, &window);
         replaced.rows = self.rows(&ACHIEVED, achieved).map_err(|error| self.failed(error))?;
         self.write(Change { window, tables: vec![replaced], judged: Vec::new() }).await
+    }
+
+    async fn note_teams(&self, week: (&str, TimeMs), content: &str, times: &[TeamTime]) -> Result<(), StoreError> {
+        self.store_teams(week, content, times).await
     }
 
     /// Of what this process wrote: other processes have numbers of their own.

@@ -19,7 +19,7 @@ const LOCK: i64 = 7_449_633_602_171;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables that workers write and readers read.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 18] = [
     "intervals",
     "advisories",
     "risks",
@@ -29,6 +29,8 @@ const TABLES: [&str; 16] = [
     "days",
     "rolled_days",
     "deliveries",
+    "team_versions",
+    "report_teams",
     "events",
     "attempts",
     "series",

@@ -6,11 +6,16 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use super::super::bad_rows::TABLES;
 use super::super::{Replacement, Verdicts, Which, bad_rows, remove_bad_rows, status, verify};
 use super::*;
-use crate::Events;
+use crate::{Directory, Events, ReadVerdicts};
 use goodput_testing::{START, event, saved};
-use goodput_verdict::{Achieved, Class, Delivered, Outlook, RollUp};
+use goodput_verdict::{Achieved, Class, Delivered, Outlook, RollUp, TeamTime};
 
 const WEEK: &str = "2026-W47";
+
+fn team_time(team: &str) -> TeamTime {
+    let (week, currency) = (WEEK.to_owned(), Some("EUR".to_owned()));
+    TeamTime { week, team: team.to_owned(), class: Class::IdleHeld, currency, ms: HOUR, micros: 7 }
+}
 
 fn delivered(destination: &str) -> Delivered {
     Delivered { version: 1, destination: destination.to_owned(), digest: 7, time_ms: Some(5) }
@@ -56,6 +61,7 @@ async fn fill(dir: &Path) {
     store.replace_achieved(HOUR..2 * HOUR, &[achieved("x"), achieved("y")]).await.unwrap();
     store.note_delivery(WEEK, &delivered("directory")).await.unwrap();
     store.note_delivery(WEEK, &delivered("webhook")).await.unwrap();
+    store.note_teams((WEEK, 0), r#"{"all":[]}"#, &[team_time("a"), team_time("b")]).await.unwrap();
     store.add_events(&[event(HOUR, 0, START), event(HOUR + 5, 0, saved(1)), event(HOUR + 9, 1, START)]).await.unwrap();
     store.close().await;
 }
@@ -75,26 +81,37 @@ async fn damage(dir: &Path, table: &str, change: &str) {
     assert_eq!(edit(dir, &sql).await, 1, "{sql}");
 }
 
-type Read = (Verdicts, Vec<Delivered>, [Vec<RollUp>; 2]);
+type Read = (Verdicts, (Vec<Delivered>, Vec<TeamTime>, Option<String>), [Vec<RollUp>; 2]);
+
+/// What was delivered, and which team each part of the time was charged to.
+async fn sent(
+    store: &impl ReadVerdicts,
+    deliveries: Vec<Delivered>,
+) -> (Vec<Delivered>, Vec<TeamTime>, Option<String>) {
+    (deliveries, store.team_times([WEEK, WEEK]).await.unwrap(), store.teams_of(WEEK).await.unwrap())
+}
 
 async fn read(store: &Store) -> Read {
     let verdicts = store.verdicts(0..3 * HOUR).await.unwrap();
     let hours = store.hours(0..3 * HOUR, None).await.unwrap();
-    (verdicts, store.deliveries(WEEK).await.unwrap(), [hours, store.day(0).await.unwrap()])
+    let sent = sent(store, store.deliveries(WEEK).await.unwrap()).await;
+    (verdicts, sent, [hours, store.day(0).await.unwrap()])
 }
 
 /// How many rows each table gives, in the order of [`TABLES`].
-fn counts((verdicts, deliveries, [hours, days]): &Read) -> [usize; 10] {
+fn counts((verdicts, (deliveries, times, teams), [hours, days]): &Read) -> [usize; 12] {
     let Verdicts { intervals, outlook: o, achieved, history: h } = verdicts;
     let outlook = [o.advisories.len(), o.risks.len(), o.standings.len()];
     let [advisories, risks, standings] = outlook;
     let (events, attempts) = (h.events.len(), h.progress.len());
-    let [hours, days] = [hours.len(), days.len()];
-    [intervals.len(), advisories, risks, standings, achieved.len(), deliveries.len(), events, attempts, hours, days]
+    let rolled_up = [hours.len(), days.len(), usize::from(teams.is_some()), times.len()];
+    let [hours, days, teams, times] = rolled_up;
+    let sent = deliveries.len();
+    [intervals.len(), advisories, risks, standings, achieved.len(), sent, events, attempts, hours, days, teams, times]
 }
 
 /// A changed value that can still be read, and one that cannot, in every table.
-const CHANGES: [(&str, &str, &str); 10] = [
+const CHANGES: [(&str, &str, &str); 12] = [
     ("intervals", "ms = ms + 1", "evidence = '[{'"),
     ("advisories", "confidence = confidence / 2", "advice = 'sell'"),
     ("risks", "made_ms = made_ms + 256", "kind = 'mood'"),
@@ -113,6 +130,8 @@ const CHANGES: [(&str, &str, &str); 10] = [
         "sums = replace(sums, '3600000', '3600001')",
         "sums = replace(sums, '\"names\":[\"', '\"names\":[],\"_\":[\"')",
     ),
+    ("team_versions", "content = '{}'", "content = '{'"),
+    ("report_teams", "ms = ms + 1", "class = 'leisure'"),
 ];
 
 #[tokio::test]
@@ -137,7 +156,8 @@ async fn a_row_that_is_not_as_it_was_written_costs_itself_and_is_set_aside() {
             let hours = directory.hours(0..3 * HOUR, None).await.unwrap();
             let rolled_up = [hours, directory.day(0).await.unwrap()];
             let deliveries = if table == "deliveries" { 1 } else { 2 };
-            assert_eq!(counts(&(looked, vec![delivered("x"); deliveries], rolled_up)), expected, "{table}: {change}");
+            let sent = sent(&directory, vec![delivered("x"); deliveries]).await;
+            assert_eq!(counts(&(looked, sent, rolled_up)), expected, "{table}: {change}");
             let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
             assert_eq!(found.bad_rows.len(), 1, "{table}: {change}: {found:?}");
             assert!(found.bad_rows[0].reason.contains(table), "{found:?}");
@@ -302,8 +322,9 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
         // What cannot be opened or read at all says so.
         let Ok(store) = Store::open(options(dir.path())).await else { continue };
         let (hours, day) = (store.hours(0..3 * HOUR, None).await, store.day(0).await);
+        let teams = (store.team_times([WEEK, WEEK]).await, store.teams_of(WEEK).await);
         let read = (store.verdicts(0..3 * HOUR).await, store.deliveries(WEEK).await, hours, day);
-        if let (Ok(verdicts), Ok(deliveries), Ok(hours), Ok(day)) = read {
+        if let ((Ok(verdicts), Ok(deliveries), Ok(hours), Ok(day)), (Ok(times), Ok(teams))) = (read, teams) {
             assert!(hours.iter().all(|row| sound.2[0].contains(row)), "byte {place}");
             // Hours, where the day can no longer be read.
             assert!(day.iter().all(|row| sound.2.iter().any(|sound| sound.contains(row))), "byte {place}");
@@ -313,10 +334,12 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
             assert!(o.advisories.iter().all(|row| s.advisories.contains(row)), "byte {place}");
             assert!(o.standings.iter().all(|row| s.standings.contains(row)), "byte {place}");
             assert!(verdicts.achieved.iter().all(|row| sound.0.achieved.contains(row)), "byte {place}");
-            assert!(deliveries.iter().all(|row| sound.1.contains(row)), "byte {place}");
+            assert!(deliveries.iter().all(|row| sound.1.0.contains(row)), "byte {place}");
+            assert!(times.iter().all(|row| sound.1.1.contains(row)), "byte {place}");
+            assert!(teams.iter().all(|teams| sound.1.2.as_ref() == Some(teams)), "byte {place}");
             assert!(verdicts.history.events.iter().all(|row| sound.0.history.events.contains(row)), "byte {place}");
             assert!(verdicts.history.progress.iter().all(|row| sound.0.history.progress.contains(row)), "byte {place}");
-            if counts(&(verdicts, deliveries, [hours, day])) != counts(&sound) {
+            if counts(&(verdicts, (deliveries, times, teams), [hours, day])) != counts(&sound) {
                 changed += 1;
                 named += usize::from(bad);
             }

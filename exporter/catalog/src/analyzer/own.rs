@@ -49,6 +49,10 @@ crate::metric_rows! {
         "Nodes with GPUs in the last five minutes that are judged.",
         by "judging", series "1", since "0.1.0"
     }
+    TEAMS_FILE_ERROR = Gauge None "goodput_analyzer_teams_file_error" [] {
+        "1 while the file of teams cannot be read or has mistakes; the teams that were read last hold on.",
+        by "analyzer", series "1", since "0.1.0"
+    }
     REPORT_DELIVERIES = Counter None "goodput_analyzer_report_deliveries_total" ["destination", "outcome"] {
         "Attempts to deliver the weekly report: delivered; failed, to be repeated; refused for good.",
         by "delivery", series "3 per destination", since "0.1.0"

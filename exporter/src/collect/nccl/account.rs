@@ -48,6 +48,9 @@ pub(super) struct Account {
     /// Of communicators beyond those, since the last booking; and the seconds of all time.
     pub(super) rest: Option<Sums>,
     rest_spent: f64,
+    /// When the newest record was written, and the newest one before the file was cut: those until then are counted in `rest`.
+    newest_us: Option<u64>,
+    cut_at_us: Option<u64>,
     /// Since the last booking.
     pub(super) lost: Losses,
     /// Times that a part of the file was passed over.
@@ -89,6 +92,9 @@ pub(super) struct Reading<'a> {
     pub(super) owner: &'a str,
     /// How long its process lives, in seconds.
     pub(super) age: f64,
+    /// When the exporter began to read, in microseconds since 1970. What was written before is not counted: another exporter may
+    /// have counted it.
+    pub(super) since_us: u64,
     pub(super) at: Instant,
     pub(super) ranks: &'a mut Ranks,
 }
@@ -106,9 +112,11 @@ impl Account {
         self.records.lose_place();
     }
 
-    /// The file begins again. Records that were counted are not counted twice: their numbers do not rise.
+    /// The file begins again. Records that were counted are not counted twice: their numbers do not rise, and where numbers are not
+    /// kept their time does not.
     pub(super) fn begin_again(&mut self) {
         self.records.lose_place();
+        self.cut_at_us = self.newest_us;
     }
 
     /// Takes the next line.
@@ -121,7 +129,7 @@ impl Account {
             }
             Ok(Line::Marker(overwritten)) => {
                 self.is_past_a_skip = false;
-                self.marker(overwritten, reading.at);
+                self.marker(overwritten, reading);
             }
             Ok(Line::Other) => {}
             // Until the next marker nothing says whose they are; the numbers after it tell how many are missing.
@@ -154,31 +162,47 @@ impl Account {
         Some(self.communicators.entry(key).or_insert_with(new))
     }
 
-    fn marker(&mut self, overwritten: u64, at: Instant) {
-        let Some(communicator) = self.communicator(at) else { return };
+    fn marker(&mut self, overwritten: u64, reading: &Reading<'_>) {
+        let is_old = self.is_until(Some(reading.since_us));
+        let Some(communicator) = self.communicator(reading.at) else { return };
         // A total that went back was read again, after the file was cut.
         let more = overwritten.saturating_sub(communicator.overwritten);
         communicator.overwritten += more;
         if !communicator.operations.is_empty() {
             communicator.unseen = communicator.unseen.saturating_add(more);
         }
-        self.lose(Lost::Overwritten, more);
+        if !is_old {
+            self.lose(Lost::Overwritten, more);
+        }
+    }
+
+    /// Was the last line written by then, as far as both are told?
+    fn is_until(&self, time_us: Option<u64>) -> bool {
+        let written = self.records.context().and_then(|context| context.written_us);
+        written.zip(time_us).is_some_and(|(written, time)| written <= time)
     }
 
     fn collective(&mut self, collective: Collective, reading: &mut Reading<'_>) {
-        let Some(ranks) = self.records.context().map(|context| context.ranks) else { return };
-        let bus_bytes = collective.bytes * collective.operation.bus_factor(ranks);
+        let Some(context) = self.records.context() else { return };
+        let bus_bytes = collective.bytes * collective.operation.bus_factor(context.ranks);
         let timed = Some((collective.seconds, bus_bytes)).filter(|_| collective.is_gpu_time);
+        self.newest_us = self.newest_us.max(context.written_us);
+        let is_old = self.is_until(Some(reading.since_us));
         let most = reading.age + ROUNDING;
         let skips = self.skips;
-        let rest_spent = self.rest_spent;
+        let (rest_spent, is_again) = (self.rest_spent, self.is_until(self.cut_at_us));
         let Some(communicator) = self.communicator(reading.at) else {
-            if !is_plausible(timed, rest_spent, most) {
-                return self.lose(Lost::Implausible, 1);
-            }
             let sums = sums(timed);
-            self.rest_spent += sums.seconds;
-            return self.rest.get_or_insert_default().add(&sums);
+            match is_plausible(timed, rest_spent, most) {
+                _ if is_again => self.lose(Lost::Rejected, 1),
+                false => self.lose(Lost::Implausible, 1),
+                true => {
+                    self.rest_spent += sums.seconds;
+                    let counted = if is_old { Sums::default() } else { sums };
+                    self.rest.get_or_insert_default().add(&counted);
+                }
+            }
+            return;
         };
         if communicator.operations.get(&collective.operation).is_some_and(|done| collective.sequence <= done.sequence) {
             return self.lose(Lost::Rejected, 1);
@@ -194,6 +218,10 @@ impl Account {
         let done = communicator.operations.entry(collective.operation).or_default();
         let reason = if done.skips == skips { Lost::Gap } else { Lost::Behind };
         done.take(&collective, timed, skips);
+        if is_old {
+            return;
+        }
+        done.added.add(&sums(timed));
         if timed.is_some() && collective.operation.is_joint() {
             let (pair, rank) = ((communicator.about.communicator, collective.operation), communicator.about.rank);
             reading.ranks.note(reading.owner, pair, rank, collective.sequence, collective.seconds);
@@ -216,7 +244,6 @@ impl Communicator {
 impl Finished {
     fn take(&mut self, collective: &Collective, timed: Option<(f64, f64)>, skips: u64) {
         (self.sequence, self.skips) = (collective.sequence, skips);
-        self.added.add(&sums(timed));
         let slot = collective.sequence / SAMPLED % SLOTS as u64;
         if timed.is_some() && collective.sequence.is_multiple_of(SAMPLED) {
             self.samples[slot as usize] = Some((collective.sequence, collective.seconds));

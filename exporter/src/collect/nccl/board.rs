@@ -62,13 +62,19 @@ impl Board {
             }
         }
         self.name_more(added, at);
-        for (communicator, operations) in added {
-            for (operation, sums) in operations.iter().filter(|(_, sums)| sums.collectives > 0) {
-                match self.named_sums(*communicator, *operation) {
-                    Some(named) => named.add(sums),
-                    None => self.other.get_or_insert_default().add(sums),
-                }
+        let pairs = added
+            .iter()
+            .flat_map(|(id, operations)| operations.iter().map(move |(operation, sums)| (*id, *operation, sums)));
+        let (moved, still): (Vec<_>, Vec<_>) = pairs.partition(|(.., sums)| sums.collectives > 0);
+        for (communicator, operation, sums) in moved {
+            match self.named_sums(communicator, operation) {
+                Some(named) => named.add(sums),
+                None => self.other.get_or_insert_default().add(sums),
             }
+        }
+        // Those that did nothing are shown where there is room: what stands still is how a hang looks.
+        for (communicator, operation, _) in still {
+            self.named_sums(communicator, operation);
         }
         if let Some(rest) = rest {
             self.other.get_or_insert_default().add(&rest);
@@ -79,13 +85,17 @@ impl Board {
     fn name_more(&mut self, added: &Added, at: Instant) {
         let moved = |sums: &BTreeMap<Operation, Sums>| sums.values().map(|sums| sums.bus_bytes).sum::<f64>();
         let is_new = |(communicator, sums): &(&u64, &BTreeMap<Operation, Sums>)| {
-            !self.named.contains_key(*communicator) && sums.values().any(|sums| sums.collectives > 0)
+            !self.named.contains_key(*communicator) && !sums.is_empty()
         };
-        let mut new: Vec<_> =
-            added.iter().filter(is_new).map(|(communicator, sums)| (*communicator, moved(sums))).collect();
-        new.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        for (communicator, _) in new {
+        let is_used = |sums: &BTreeMap<Operation, Sums>| sums.values().any(|sums| sums.collectives > 0);
+        let new = added.iter().filter(is_new).map(|(communicator, sums)| (*communicator, is_used(sums), moved(sums)));
+        let mut new: Vec<_> = new.collect();
+        new.sort_by(|a, b| b.1.cmp(&a.1).then(b.2.total_cmp(&a.2)).then(a.0.cmp(&b.0)));
+        for (communicator, is_used, _) in new {
             if self.named.len() == COMMUNICATORS {
+                if !is_used {
+                    return;
+                }
                 let idle = |named: &&Named| at.saturating_duration_since(named.used) >= IDLE;
                 let oldest = self.named.iter().filter(|(_, named)| idle(named)).min_by_key(|(_, named)| named.used);
                 let Some(oldest) = oldest.map(|(communicator, _)| *communicator) else { return };

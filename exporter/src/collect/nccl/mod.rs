@@ -18,9 +18,6 @@ use crate::source::inspector::whose::Holder;
 use crate::source::left_out::{self, LeftOut};
 use thread::{Question, Reader, Round};
 
-/// How long the first scrape waits for an answer, which has nothing to show yet: own choice.
-const FIRST: Duration = Duration::from_millis(1500);
-
 /// An answer older than this is dropped: own choice, two scrapes of two minutes and some.
 const STALE: Duration = Duration::from_secs(300);
 
@@ -46,6 +43,8 @@ pub struct Nccl {
     reader: Option<Reader>,
     /// When the question was asked that has no answer yet.
     asked: Option<Instant>,
+    /// When the last question was asked: one is enough for scrapes at the same time.
+    last: Option<Instant>,
     answer: Option<Round>,
 }
 
@@ -90,14 +89,10 @@ impl Nccl {
                 ));
             }
         }
-        if self.asked.is_none() {
+        if self.asked.is_none() && self.last != Some(context.gpus.at) {
             reader.ask(Question { at: context.gpus.at, holders: holders(context) });
             self.asked = Some(context.gpus.at);
-            if self.answer.is_none()
-                && let Ok(round) = reader.round(FIRST)
-            {
-                self.take(round);
-            }
+            self.last = self.asked;
         }
         self.reader = Some(reader);
         Ok(())

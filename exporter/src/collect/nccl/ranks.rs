@@ -43,15 +43,10 @@ struct Times {
 impl Ranks {
     /// A rank has completed a collective.
     pub(super) fn note(&mut self, owner: &str, pair: Pair, rank: u32, sequence: u64, seconds: f64) {
-        let count: usize = self.owners.values().map(BTreeMap::len).sum();
-        if !self.owners.contains_key(owner) {
-            self.owners.insert(owner.to_owned(), BTreeMap::new());
-        }
-        let Some(pairs) = self.owners.get_mut(owner) else { return };
-        if count >= PAIRS && !pairs.contains_key(&pair) {
+        if !self.has_room(owner, pair) {
             return;
         }
-        let matched = pairs.entry(pair).or_default();
+        let matched = self.owners.entry(owner.to_owned()).or_default().entry(pair).or_default();
         matched.ranks.insert(rank, sequence);
         let times =
             matched.open.entry(sequence).or_insert(Times { ranks: 0, rank, least: f64::INFINITY, next: f64::INFINITY });
@@ -64,6 +59,21 @@ impl Ranks {
         if matched.open.len() > OPEN {
             matched.open.pop_first();
         }
+    }
+
+    /// Is the pair matched, or can it be? Where all places are taken, an owner with fewer of them gets one of the owner with most.
+    fn has_room(&mut self, owner: &str, pair: Pair) -> bool {
+        let own = self.owners.get(owner);
+        if own.is_some_and(|pairs| pairs.contains_key(&pair)) {
+            return true;
+        }
+        let own = own.map_or(0, BTreeMap::len);
+        let count: usize = self.owners.values().map(BTreeMap::len).sum();
+        if count < PAIRS {
+            return true;
+        }
+        let most = self.owners.values_mut().max_by_key(|pairs| pairs.len());
+        most.filter(|pairs| pairs.len() > own + 1).is_some_and(|pairs| pairs.pop_last().is_some())
     }
 
     /// Books what every rank of the node has passed.
@@ -180,5 +190,10 @@ mod tests {
         }
         let pairs = &ranks.owners["a"];
         assert_eq!((pairs.len(), pairs[&PAIR].open.len()), (PAIRS, OPEN));
+        // Another owner gets as many places, and no more.
+        (0..10_000).for_each(|id| ranks.note("b", (id, Operation::AllReduce), 0, 1, 1.0));
+        assert_eq!([&ranks.owners["a"], &ranks.owners["b"]].map(BTreeMap::len), [PAIRS / 2, PAIRS / 2]);
+        ranks.note("a", (99_999, Operation::AllReduce), 0, 1, 1.0);
+        assert_eq!(ranks.owners["a"].len(), PAIRS / 2);
     }
 }

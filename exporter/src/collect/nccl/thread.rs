@@ -1,4 +1,4 @@
-//! The thread that reads the files, with all that it keeps of them: at most 64 files of 12 communicators, 40 matched pairs of
+//! The thread that reads the files, with all that it keeps of them: at most 80 files of 12 communicators, 40 matched pairs of
 //! 512 collectives and one piece of a file, which is less than 4 MiB. A text is read whole, up to 4 MiB more for that moment.
 
 mod files;

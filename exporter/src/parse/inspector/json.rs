@@ -36,6 +36,8 @@ pub struct Context {
     pub nodes: u32,
     /// The process, by the id that it has in its own namespace.
     pub pid: u32,
+    /// When the plug-in wrote it, in microseconds since 1970; `None` where that is not told.
+    pub written_us: Option<u64>,
 }
 
 /// A collective that has ended on this rank.
@@ -152,6 +154,7 @@ fn context(raw: &RawLine<'_>) -> Result<Option<(Context, bool)>, Refused> {
             ranks: small(header.n_ranks)?,
             nodes: small(header.nnodes)?,
             pid: small(metadata.pid)?,
+            written_us: metadata.dump_timestamp_us.and_then(whole),
         })
     };
     let is_sensible = |context: &Context| context.rank < context.ranks && (1..=context.ranks).contains(&context.nodes);
@@ -194,6 +197,7 @@ struct RawMetadata<'a> {
     #[serde(borrow)]
     inspector_output_format_version: Cow<'a, str>,
     pid: f64,
+    dump_timestamp_us: Option<f64>,
 }
 
 #[derive(Deserialize)]

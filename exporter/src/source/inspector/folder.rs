@@ -1,6 +1,7 @@
 //! Which files there are. Below the folder that the administrator named, each name is opened from the descriptor of the folder
-//! that has it and never as a link (`O_NOFOLLOW`): so nothing leads out of that folder, on kernels without `openat2` too.
+//! that has it, never as a link and never on another file system: so nothing leads out of that folder.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -10,18 +11,20 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, Statx};
 
+use super::beneath;
+pub use super::beneath::Key;
 use crate::source::cgroupfs::matches;
 use crate::source::files::FileError;
 
 /// Levels of folders below the one that is named.
 const LEVELS: usize = 3;
-/// Folders that are listed in a round: own choice, some for each job of a node.
+/// Folders of one user that are listed in a round: own choice, some for each job of a node.
 const FOLDERS: usize = 128;
 /// Entries of a folder that are looked at; a folder with more costs what is in it.
 pub const ENTRIES: usize = 4096;
-/// Entries that are looked at in a round, in all folders.
+/// Entries that are looked at in a round, in all folders of one user.
 const ALL_ENTRIES: usize = 16_384;
 /// Files that are read in a round.
 pub const FILES: usize = 64;
@@ -48,9 +51,6 @@ impl Kind {
         (!pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())).then_some(Self::Records)
     }
 }
-
-/// Device and inode: which file it is, whatever it is called.
-pub type Key = (u64, u64);
 
 /// A file that may be read.
 #[derive(Debug)]
@@ -85,8 +85,7 @@ impl Candidate {
     /// # Errors
     /// When it has, or cannot be opened.
     pub fn open(&self) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&*self.folder, &self.name, flags, Mode::empty())?);
+        let file = File::from(beneath::open(&self.folder, &self.name, OFlags::RDONLY)?);
         let now = file.metadata()?;
         let is_same = (now.dev(), now.ino()) == self.key && now.is_file() && now.nlink() == 1 && now.uid() == self.uid;
         is_same.then_some(file).ok_or_else(|| io::Error::other("it was replaced by another file"))
@@ -112,7 +111,7 @@ pub struct Found {
 /// folder's name.
 #[must_use]
 pub fn find(patterns: &[String], uids: &BTreeSet<u32>) -> Found {
-    let mut search = Search { uids, folders: FOLDERS, entries: ALL_ENTRIES, found: Found::default() };
+    let mut search = Search { uids, budgets: BTreeMap::new(), files: BTreeMap::new(), found: Found::default() };
     for pattern in patterns {
         let (base, rest) = split(pattern);
         match rustix::fs::open(&base, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
@@ -120,11 +119,10 @@ pub fn find(patterns: &[String], uids: &BTreeSet<u32>) -> Found {
             Err(error) => search.fail(&base, error.into()),
         }
     }
-    let Search { mut found, .. } = search;
-    let mut seen = BTreeSet::new();
-    found.files.retain(|file| seen.insert(file.key));
-    let all = found.files.len();
-    found.files = choose(found.files);
+    let Search { mut found, mut files, .. } = search;
+    files.values_mut().for_each(|files| found.beyond += prune(files, FILES));
+    let all: usize = files.values().map(Vec::len).sum();
+    found.files = choose(files);
     found.beyond += (all - found.files.len()) as u64;
     found
 }
@@ -137,15 +135,18 @@ fn split(pattern: &str) -> (PathBuf, Vec<&str>) {
     (Path::new("/").join(base.join("/")), rest.to_vec())
 }
 
+/// Leaves the newest files of a user, each once, and says how many fall away.
+fn prune(files: &mut Vec<Candidate>, most: usize) -> u64 {
+    files.sort_by_key(|file| (Reverse(file.changed), file.key));
+    files.dedup_by_key(|file| file.key);
+    let beyond = files.len().saturating_sub(most);
+    files.truncate(most);
+    beyond as u64
+}
+
 /// Takes turns among users, the newest files first: no user keeps another's from being read.
-fn choose(files: Vec<Candidate>) -> Vec<Candidate> {
-    let mut by_user: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
-    for file in files {
-        by_user.entry(file.uid).or_default().push(file);
-    }
-    for files in by_user.values_mut() {
-        files.sort_by_key(|file| (file.changed, file.key));
-    }
+fn choose(mut by_user: BTreeMap<u32, Vec<Candidate>>) -> Vec<Candidate> {
+    by_user.values_mut().for_each(|files| files.reverse());
     let mut chosen = Vec::new();
     while chosen.len() < FILES && by_user.values().any(|files| !files.is_empty()) {
         let room = FILES - chosen.len();
@@ -154,10 +155,17 @@ fn choose(files: Vec<Candidate>) -> Vec<Candidate> {
     chosen
 }
 
-struct Search<'a> {
-    uids: &'a BTreeSet<u32>,
+/// What may still be looked at.
+struct Budget {
     folders: usize,
     entries: usize,
+}
+
+struct Search<'a> {
+    uids: &'a BTreeSet<u32>,
+    /// By the user whose folders they are, so that none hides another's; all users without a process on a GPU share one.
+    budgets: BTreeMap<Option<u32>, Budget>,
+    files: BTreeMap<u32, Vec<Candidate>>,
     found: Found,
 }
 
@@ -169,22 +177,28 @@ impl Search<'_> {
             Some((next, rest)) => (Some(*next), rest),
             None => (None, rest),
         };
-        if self.folders == 0 {
+        let user = match beneath::stat(folder, "") {
+            Ok(stat) => Some(stat.stx_uid).filter(|uid| self.uids.contains(uid)),
+            Err(error) => return self.fail(path, error),
+        };
+        let budget = self.budgets.entry(user).or_insert(Budget { folders: FOLDERS, entries: ALL_ENTRIES });
+        if budget.folders == 0 {
             self.found.beyond += 1;
             return;
         }
-        self.folders -= 1;
+        budget.folders -= 1;
         let entries = match Dir::read_from(&**folder) {
             Ok(entries) => entries,
             Err(error) => return self.fail(path, error.into()),
         };
         for (looked, entry) in entries.enumerate() {
             let Ok(entry) = entry else { return };
-            if looked == ENTRIES || self.entries == 0 {
+            let budget = self.budgets.entry(user).or_insert(Budget { folders: 0, entries: 0 });
+            if looked == ENTRIES || budget.entries == 0 {
                 self.found.beyond += 1;
                 return;
             }
-            self.entries -= 1;
+            budget.entries -= 1;
             let Ok(name) = entry.file_name().to_str() else { continue };
             if [".", ".."].contains(&name) {
                 continue;
@@ -200,32 +214,36 @@ impl Search<'_> {
     }
 
     fn enter(&mut self, folder: &Rc<OwnedFd>, path: &Path, name: &str, rest: &[&str], levels: usize) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let path = path.join(name);
-        match rustix::fs::openat(&**folder, name, flags, Mode::empty()) {
+        match beneath::open(folder, name, OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(below) => self.walk(&Rc::new(below), &path, rest, levels),
-            Err(error) => self.fail(&path, error.into()),
+            Err(error) => self.fail(&path, error),
         }
     }
 
     /// Notes a file of the plug-in's name.
     fn look(&mut self, folder: &Rc<OwnedFd>, path: &Path, name: &str, kind: Kind) {
         let path = path.join(name);
-        let stat = match rustix::fs::statat(&**folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let stat = match beneath::stat(folder, name) {
             Ok(stat) => stat,
-            Err(error) => return self.fail(&path, error.into()),
+            Err(error) => return self.fail(&path, error),
         };
-        let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !is_plain || stat.st_nlink != 1 {
+        let is_plain = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
+        if !is_plain || stat.stx_nlink != 1 {
             self.found.refused += 1;
             return self
                 .note(path, io::Error::other("expected a plain file with one name, found a link, a pipe or another"));
         }
-        if !self.uids.contains(&stat.st_uid) {
+        if !self.uids.contains(&stat.stx_uid) {
             self.found.strangers += 1;
             return;
         }
-        self.found.files.push(candidate(folder, path, name, kind, &stat));
+        let files = self.files.entry(stat.stx_uid).or_default();
+        files.push(candidate(folder, path, name, kind, &stat));
+        // Names take memory while folders are listed.
+        if files.len() > 2 * FILES {
+            self.found.beyond += prune(files, FILES);
+        }
     }
 
     /// A folder or a file that cannot be read; one that is not there is no fault.
@@ -244,16 +262,16 @@ impl Search<'_> {
     }
 }
 
-fn candidate(folder: &Rc<OwnedFd>, path: PathBuf, name: &str, kind: Kind, stat: &Stat) -> Candidate {
-    let since = Duration::new(u64::try_from(stat.st_mtime).unwrap_or_default(), stat.st_mtime_nsec as u32);
+fn candidate(folder: &Rc<OwnedFd>, path: PathBuf, name: &str, kind: Kind, stat: &Statx) -> Candidate {
+    let since = Duration::new(u64::try_from(stat.stx_mtime.tv_sec).unwrap_or_default(), stat.stx_mtime.tv_nsec);
     Candidate {
         folder: Rc::clone(folder),
         name: name.to_owned(),
         path,
         kind,
-        key: (stat.st_dev, stat.st_ino),
-        uid: stat.st_uid,
-        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        key: beneath::key(stat),
+        uid: stat.stx_uid,
+        size: stat.stx_size,
         changed: SystemTime::UNIX_EPOCH + since,
     }
 }
@@ -338,14 +356,13 @@ mod tests {
         for at in 0..FILES + 10 {
             std::fs::write(folder.path().join(format!("x-pid{at}.log")), "").unwrap();
         }
-        let mut files = find_below(folder.path(), "", &[own_uid()]).files;
+        let files = find_below(folder.path(), "", &[own_uid()]).files;
         assert_eq!(files.len(), FILES);
         // As if another user had the oldest.
         let mut more = find_below(folder.path(), "", &[own_uid()]).files;
         let mut other = more.swap_remove(0);
         (other.uid, other.changed) = (own_uid() + 1, SystemTime::UNIX_EPOCH);
-        files.push(other);
-        let chosen = choose(files);
+        let chosen = choose(BTreeMap::from([(own_uid(), files), (own_uid() + 1, vec![other])]));
         assert_eq!((chosen.len(), chosen.iter().filter(|file| file.uid != own_uid()).count()), (FILES, 1));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, SystemTime};
 
+use super::beneath;
 use super::folder::{Candidate, Key, Kind};
 use crate::parse::stat::TICKS_PER_SECOND;
 use crate::parse::{process, status};
@@ -88,8 +89,8 @@ pub fn open_files(roots: &Roots, processes: &[Process]) -> BTreeMap<Key, Vec<usi
             let target = std::fs::read_link(path).ok();
             target.as_deref().and_then(|path| path.file_name()?.to_str()).and_then(Kind::of) == Some(Kind::Records)
         };
-        let keys = paths.filter(is_named).filter_map(|path| std::fs::metadata(path).ok());
-        for key in keys.map(|file| (file.dev(), file.ino())).collect::<BTreeSet<_>>() {
+        let keys = paths.filter(is_named).filter_map(|path| beneath::linked(&path).ok());
+        for key in keys.collect::<BTreeSet<_>>() {
             open.entry(key).or_default().push(at);
         }
     }

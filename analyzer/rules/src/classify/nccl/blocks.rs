@@ -12,7 +12,7 @@ use goodput_exposition::sample::TimeMs;
 
 /// Half an hour of UTC: with as many collectives as that has, rare lateness is told within 0.05 (own simulations).
 pub(super) const BLOCK_MS: i64 = 1_800_000;
-/// Share of a rank's time in collectives that matched communicators must have, to tell of all of it: own choice, most of it.
+/// Share of a rank's time in collectives that matched communicators must have, to stand for all of it: own choice, most of it.
 const KNOWN_TIME: f64 = 0.5;
 /// The bandwidth that a run reaches is that of its best tenth.
 const BEST: f64 = 0.9;

@@ -1,5 +1,5 @@
-//! What NCCL's Inspector tells of waiting in collectives: how much of it is for late ranks, and for which, and how much is the
-//! exchange itself.
+//! What the records of NCCL's Inspector say about waiting in collectives: how much of it is for late ranks, and for which, and
+//! how much is the exchange itself.
 //!
 //! This is a pass between `straggler` and `network_slow`. The time that ranks spend in collectives is split by matched samples
 //! ([`matched`]), half hour by half hour ([`blocks`]); what the ledger has as waiting is split alike, for seconds in collectives
@@ -68,7 +68,7 @@ struct OfRun {
 }
 
 impl Collectives {
-    /// What the series tell of the runs of a window.
+    /// What the series say about the runs of a window.
     pub(super) fn of(booked: &[Booked<'_>], sources: &[Source<'_>], window: &Range<TimeMs>, t: &Thresholds) -> Self {
         let told: Vec<&Source<'_>> = sources.iter().filter(|s| s.meaning.signal.is_of_collectives()).collect();
         if told.is_empty() {

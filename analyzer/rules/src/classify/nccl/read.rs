@@ -12,7 +12,7 @@ use goodput_exposition::sample::{Sample, TimeMs};
 /// A communicator and an operation.
 pub(super) type Pair<'s> = (&'s str, &'s str);
 
-/// What the ranks of a run tell of one communicator and operation; ranks are those of the run, by number.
+/// What the ranks of a run say about one communicator and operation; ranks are those of the run, by number.
 #[derive(Default)]
 pub(super) struct Told<'s> {
     /// Numbers and times of sampled collectives, by rank and slot.
@@ -25,7 +25,7 @@ pub(super) struct Told<'s> {
     pub(super) sequences: BTreeMap<usize, &'s [Sample]>,
 }
 
-/// What a run tells of its collectives.
+/// What a run says about its collectives.
 #[derive(Default)]
 pub(super) struct OfRun<'s> {
     pub(super) pairs: BTreeMap<Pair<'s>, Told<'s>>,

@@ -1,4 +1,4 @@
-//! Sequences that stand still on all ranks of a run: no collective is completed, though there are ranks that tell of them.
+//! Sequences that stand still on all ranks of a run: no collective is completed, though ranks have records of them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(super) struct Still {
     pub(super) behind: Vec<usize>,
 }
 
-/// The times of at least so many milliseconds in which at least `known` ranks tell that nothing is completed.
+/// The times of at least `least_ms` in which at least `known` ranks tell that nothing is completed.
 pub(super) fn still(run: &OfRun<'_>, least_ms: i64, known: f64) -> Vec<Still> {
     let all = || run.pairs.values().flat_map(|told| told.sequences.values());
     let mut changes: BTreeSet<TimeMs> = all().flat_map(|samples| changed(samples)).collect();

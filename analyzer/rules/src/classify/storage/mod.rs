@@ -8,15 +8,17 @@
 mod best;
 mod mounts;
 mod unanswered;
+mod used;
 
 use rayon::prelude::*;
 
 use super::cell::Part;
 use super::judge::Booked;
-use super::{Cause, CauseKind, Cell, Class, Fact, Thresholds, io_limited};
+use super::{Cause, CauseKind, Cell, Class, Fact, MountUse, Thresholds, io_limited};
 use crate::frame::Reading;
 use crate::signal::Signal;
 use best::{AllBest, of_disk};
+use goodput_exposition::sample::TimeMs;
 pub(super) use mounts::{looked_up, summed};
 pub(super) use unanswered::unanswered;
 
@@ -39,8 +41,8 @@ struct Reads<'a> {
 /// What is named, with the evidence.
 type Named<'a> = (CauseKind, &'a str, Vec<Fact>);
 
-/// Gives the parts of storage classes their cause, where it is known.
-pub(super) fn name(booked: &mut [Booked<'_>], t: &Thresholds) {
+/// Gives the parts of storage classes their cause, where it is known. Gives what the mounts of runs that waited for one did.
+pub(super) fn name(booked: &mut [Booked<'_>], start_ms: TimeMs, t: &Thresholds) -> Vec<MountUse> {
     let best = AllBest::of(booked);
     booked.par_iter_mut().for_each(|Booked { course, cells, .. }| {
         for (parts, index) in cells.iter_mut().zip(course.node.body.clone()) {
@@ -51,6 +53,7 @@ pub(super) fn name(booked: &mut [Booked<'_>], t: &Thresholds) {
             }
         }
     });
+    used::used(booked, &best, start_ms)
 }
 
 fn cause(part: &mut Part, cell: &Cell<'_>, best: &AllBest<'_>, t: &Thresholds) {

@@ -1,6 +1,6 @@
 //! Network file systems of a node: which there are, whose lookups are waited for, and which a job saves to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::loaders::is_alone;
 use super::super::writing::writing;
@@ -27,6 +27,19 @@ pub(super) fn distinct(node: &Node, signal: Signal, index: usize) -> Vec<(&str, 
         }
     }
     found
+}
+
+/// The network file systems of the node that have requests, each once, as in [`distinct`].
+pub(super) fn names(node: &Node) -> impl Iterator<Item = &str> {
+    let signals = [Signal::MountReads, Signal::MountOthers, Signal::MountWritten];
+    let all: BTreeSet<&str> =
+        signals.iter().flat_map(|signal| node.host.splits(*signal)).map(|(name, _)| name).collect();
+    let has_points = all.iter().any(|name| name.starts_with('/'));
+    let mut exports = BTreeSet::new();
+    all.into_iter()
+        .filter(move |name| !has_points || name.starts_with('/'))
+        .filter(move |name| export_of(node, name).is_none_or(|export| exports.insert(export)))
+        .take(MOST_MOUNTS)
 }
 
 /// The signal of all network file systems of the node together; `None` where none is told.

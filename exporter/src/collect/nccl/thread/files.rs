@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use super::super::account::Reading;
 use super::super::board::Board;
@@ -23,6 +23,8 @@ use crate::source::left_out;
 
 /// What a line counts at least, in bytes: own choice, half of the plug-in's shortest. Millions of empty lines take time too.
 const LINE_BYTES: u64 = 100;
+/// Files of records that are kept, those included that are not found for now.
+const KEPT: usize = folder::FILES + 16;
 /// Unknown forms that are named: own choice.
 const FORMS: usize = 16;
 
@@ -31,6 +33,8 @@ pub(super) struct Files {
     roots: Arc<Roots>,
     pub(super) settings: Arc<Nccl>,
     before: Option<Instant>,
+    /// When reading began, in microseconds since 1970.
+    since_us: u64,
     pub(super) logs: BTreeMap<Key, Log>,
     pub(super) texts: BTreeMap<Key, Text>,
     pub(super) boards: BTreeMap<Place, Board>,
@@ -57,6 +61,7 @@ impl Files {
             roots,
             settings,
             before: None,
+            since_us: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros() as u64,
             logs: BTreeMap::new(),
             texts: BTreeMap::new(),
             boards: BTreeMap::new(),
@@ -76,11 +81,12 @@ impl Files {
         found.strangers += pass.unowned;
         let elapsed = self.before.replace(at).map(|before| at.saturating_duration_since(before));
         self.logs.values_mut().for_each(|log| log.allow(elapsed));
+        let read = pass.opened.len() + self.texts.len();
         self.read_records(pass.opened, at);
         self.book(at);
         self.name_forms();
         std::mem::take(&mut found.errors).into_iter().for_each(|error| left_out::note(error, 1));
-        self.rows(&found, at)
+        self.rows(&found, read, at)
     }
 
     /// Opens the files that belong to a process, and forgets those that are gone.
@@ -95,6 +101,11 @@ impl Files {
                 found.refused += 1;
                 found.errors.push(FileError::Io { path: candidate.path.clone(), error });
             }
+        }
+        // A file may be missing for a round, as where there are too many. What was counted of it stays counted.
+        let mut missing = std::mem::take(&mut self.logs);
+        while let Some((key, log)) = missing.pop_first().filter(|_| logs.len() < KEPT) {
+            logs.extend(log.still(pass.processes).map(|log| (key, log)));
         }
         (self.logs, self.texts) = (logs, texts);
         let owners: BTreeSet<&str> = self.places().map(|place| place.owner.as_str()).collect();
@@ -157,7 +168,8 @@ impl Files {
             opened.retain(|(key, _, file)| {
                 let Some(log) = self.logs.get_mut(key) else { return false };
                 let Log { tail, account, place, .. } = log;
-                let mut reading = Reading { owner: &place.owner, age: log.age, at, ranks: &mut self.ranks };
+                let (owner, age, since_us) = (&place.owner, log.age, self.since_us);
+                let mut reading = Reading { owner, age, since_us, at, ranks: &mut self.ranks };
                 let (before, mut lines) = (tail.offset(), 0);
                 let read = tail.piece(file, &mut buffer, |part| {
                     lines += 1;

@@ -39,8 +39,17 @@ impl Log {
     /// Itself, if its process is still there and of the file's user, with what is known of it by now. File systems give the
     /// number of a file that was removed to the next one, which may be another user's.
     pub(super) fn still_of(self, processes: &[Process], uid: u32) -> Option<Self> {
-        let process = processes.iter().find(|process| id(process) == self.process && process.uid == uid)?;
-        Some(Self { place: place(process), age: age(process), ..self })
+        let is_it = |process: &&Process| id(process) == self.process && process.uid == uid;
+        processes.iter().find(is_it).map(|process| self.of(process))
+    }
+
+    /// Itself, if its process is still there.
+    pub(super) fn still(self, processes: &[Process]) -> Option<Self> {
+        processes.iter().find(|process| id(process) == self.process).map(|process| self.of(process))
+    }
+
+    fn of(self, process: &Process) -> Self {
+        Self { place: place(process), age: age(process), ..self }
     }
 
     /// What may be read after this time, or at first. What was not used is kept for one span: the plug-in may write in larger

@@ -47,8 +47,8 @@ impl Files {
         }
     }
 
-    /// All samples.
-    pub(super) fn rows(&self, found: &Found, at: Instant) -> Vec<Row> {
+    /// All samples; `read` is how many files were read.
+    pub(super) fn rows(&self, found: &Found, read: usize, at: Instant) -> Vec<Row> {
         let mut rows = Rows::default();
         for (place, board) in &self.boards {
             self.of_place(place, board, &mut rows);
@@ -73,9 +73,8 @@ impl Files {
             text.means.iter().for_each(|(kind, mean)| rows.mean(&text.place, kind, mean));
         }
         self.lost.iter().for_each(|(owner, losses)| rows.lost(owner, losses));
-        let read = (self.logs.len() + self.texts.len()) as u64;
         let Found { strangers, refused, beyond, .. } = found;
-        rows.files([("read", read), ("unowned", *strangers), ("refused", *refused), ("beyond", *beyond)]);
+        rows.files([("read", read as u64), ("unowned", *strangers), ("refused", *refused), ("beyond", *beyond)]);
         rows.0
     }
 

@@ -85,7 +85,7 @@ impl Simulated {
         self.slots.iter().enumerate().flat_map(of).collect()
     }
 
-    /// As is said of the half hour, with so many ranks on a node.
+    /// What is said of the half hour, by the number of ranks on a node.
     fn lateness(&self, on_node: usize) -> Option<Lateness> {
         let place: Vec<usize> = (0..self.slots.len()).map(|rank| rank / on_node).collect();
         let t = Thresholds::default();
