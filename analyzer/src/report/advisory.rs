@@ -52,6 +52,9 @@ pub struct AdvisedGpu {
     pub model: Option<String>,
 }
 
+const GDS_FELL_BACK: &str = "The job has GPUDirect Storage open and reads a network file system, and none of it goes straight to the \
+     GPU: the library copies by host memory instead, without an error.";
+
 /// What the advice means, in one sentence.
 #[must_use]
 pub fn advice_meaning(advice: Advice) -> &'static str {
@@ -105,6 +108,7 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
             "Ports of the run showed a fault. Its GPUs waited little for the exchange, or nothing tells how long they waited \
              for it, so that no time is charged."
         }
+        Advice::GdsFellBack => GDS_FELL_BACK,
         Advice::ExchangeTooLarge => {
             "The run's GPUs waited in collectives for a fifth of the time or more, on one node. On more nodes the same exchange \
              takes longer."
@@ -118,6 +122,7 @@ pub fn advice_remedies(advice: Advice, cause: Option<&Cause>) -> &'static [Remed
     match advice {
         Advice::NetworkConstant | Advice::NetworkEvidence => Class::NetworkSlow.remedies(cause.map(|cause| cause.kind)),
         Advice::ExchangeTooLarge => remedies::EXCHANGE_TOO_LARGE,
+        Advice::GdsFellBack => remedies::GDS_FELL_BACK,
         Advice::CrossNuma => Class::CrossNuma.info().remedies,
         Advice::ClockLocked => Class::ClockLocked.info().remedies,
         Advice::PowerCapped => &[],

@@ -39,6 +39,8 @@ goodput_catalog::named! {
         NetworkEvidence = "network_evidence",
         /// The ranks of a run on one node wait long in collectives.
         ExchangeTooLarge = "exchange_too_large",
+        /// GPUDirect Storage is open, and what is read goes around it.
+        GdsFellBack = "gds_fell_back",
     }
 }
 

@@ -51,6 +51,10 @@ const EMPTY: &[(&str, &str)] = &[
     ("goodput-network: \"Ranks that come last\"", "no file of NCCL's Inspector is read"),
     ("goodput-network: \"Collectives behind the first rank\"", "no file of NCCL's Inspector is read"),
     ("goodput-network: \"Records that are missing\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"Waiting for late ranks, across nodes\"", "no file of NCCL's Inspector is read"),
+    ("goodput-network: \"GPUDirect Storage\"", "the collector is off"),
+    ("goodput-network: \"GPUDirect Storage\"", "the collector is off"),
+    ("goodput-network: \"GPUDirect Storage\"", "the collector is off"),
     ("goodput-node: \"Soonest full\"", "no memory grows, and no file system fills"),
     ("goodput-week: \"Nodes by time that nobody held\"", "every GPU is held"),
 ];

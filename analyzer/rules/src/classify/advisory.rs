@@ -4,8 +4,8 @@ use super::cell::{Part, State, owned};
 use super::held::Held;
 use super::intervals::{Entry, Grounds};
 use super::{
-    Advice, Cause, Cell, Class, Thresholds, clock_locked, cross_numa, low_occupancy, memory_bound, oversized_gpu,
-    power_throttle, server_queue, small_batch, tensor_unused,
+    Advice, Cause, Cell, Class, Thresholds, clock_locked, cross_numa, gds_fell_back, low_occupancy, memory_bound,
+    oversized_gpu, power_throttle, server_queue, small_batch, tensor_unused,
 };
 
 /// Finds one advice: asked of every cell of a held GPU, whether it works or not.
@@ -31,6 +31,7 @@ pub(super) static ADVISERS: &[Adviser] = &[
     oversized_gpu::ADVISER,
     server_queue::QUEUEING,
     server_queue::KV_FULL,
+    gds_fell_back::ADVISER,
 ];
 
 /// What must agree for the advice of two neighbouring cells to be one advisory.

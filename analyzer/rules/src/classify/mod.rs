@@ -40,6 +40,7 @@ mod failed;
 mod fed;
 mod feeding_unsplit;
 mod gang_wait;
+mod gds_fell_back;
 mod held;
 mod host_noise;
 mod host_to_device;

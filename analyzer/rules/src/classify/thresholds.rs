@@ -187,6 +187,12 @@ thresholds! {
     slow_mount_seconds = 0.005 "seconds" in 0.0..=60.0,
         "Reads that take less are not slow.",
         from "own choice: a disk that seeks takes as long";
+    slow_target_ratio = 2.0 "ratio" in 1.0..=1e3,
+        "A storage target of a Lustre file system is slow whose requests take this many times the median of the file system's targets.",
+        from "own choice: files are striped over targets, so that sound ones get alike requests";
+    gds_read_bytes = 1e8 "bytes per second" in 1e6..=1e12,
+        "What a job reads from a network file system from which GPUDirect Storage should be seen at work.",
+        from "own choice: a tenth of what one such reader reaches";
     slow_disk_seconds = 0.002 "seconds" in 0.0..=60.0,
         "Reads of a disk that take less are not slow.",
         from "own choice: a sound solid-state disk answers in a fraction of it; one whose reads a limit holds back may seem to take this long";

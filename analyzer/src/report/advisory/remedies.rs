@@ -154,3 +154,29 @@ pub(super) const EXCHANGE_TOO_LARGE: &[Remedy] = &[
         source: "PyTorch documentation, DistributedDataParallel.no_sync",
     },
 ];
+
+pub(super) const GDS_FELL_BACK: &[Remedy] = &[
+    Remedy {
+        action: "See which file systems GPUDirect Storage supports on the node, and whether IOMMU, driver and its configuration let it.",
+        command: Some("/usr/local/cuda/gds/tools/gdscheck -p"),
+        who: "any user on the node",
+        source: "NVIDIA GPUDirect Storage Installation and Troubleshooting Guide",
+        ..Remedy::LIVE
+    },
+    Remedy {
+        action: "Read why the library fell back: set the log level to TRACE or INFO in cufile.json, and look for the path it chose for the file.",
+        command: Some("grep -iE 'compat|posix|fall' cufile.log | tail"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "the log grows with every read",
+        source: "NVIDIA GPUDirect Storage Installation and Troubleshooting Guide",
+    },
+    Remedy {
+        action: "Where the file system cannot be read directly, set allow_compat_mode to false, so that the job fails at its start and does not read slowly.",
+        command: Some("\"properties\": {\"allow_compat_mode\": false}   # in cufile.json"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "jobs that run now by host memory do not start",
+        source: "NVIDIA GPUDirect Storage Benchmarking and Configuration Guide",
+    },
+];
