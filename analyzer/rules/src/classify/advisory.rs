@@ -34,8 +34,8 @@ pub(super) static ADVISERS: &[Adviser] = &[
     gds_fell_back::ADVISER,
 ];
 
-/// What must agree for the advice of two neighbouring cells to be one advisory.
-pub(super) type Key = (Advice, Option<String>, Option<Cause>);
+/// What must agree for the advice of two neighbouring cells to be one advisory: advice, owner, cause, and the GPUs that were free.
+pub(super) type Key = (Advice, Option<String>, Option<Cause>, Option<String>);
 
 /// What is advised in a cell, by owner, weighted with the owner's known milliseconds.
 pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: &Thresholds) -> Vec<Entry<Key>> {
@@ -51,7 +51,7 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
             let grounds = (adviser.judge)(&cell, t);
             let grounds = grounds.filter(|_| !own().any(|(part, _)| adviser.charged_as.contains(&part.class)));
             advised.extend(grounds.map(|grounds| Entry {
-                key: (adviser.advice, owner.map(str::to_owned), None),
+                key: (adviser.advice, owner.map(str::to_owned), None, None),
                 grounds,
                 ms,
                 energy: None,

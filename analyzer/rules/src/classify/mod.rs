@@ -80,6 +80,7 @@ mod resolution;
 mod rule;
 mod run;
 pub mod sampling;
+mod scattered;
 mod server_clock;
 mod server_queue;
 mod server_start;

@@ -180,3 +180,21 @@ pub(super) const GDS_FELL_BACK: &[Remedy] = &[
         source: "NVIDIA GPUDirect Storage Benchmarking and Configuration Guide",
     },
 ];
+
+pub(super) const SCATTERED_GPUS: &[Remedy] = &[
+    Remedy {
+        action: "Have the scheduler place jobs on as few nodes as they fit on, and, within a node, let it know which GPUs are close.",
+        command: Some("scontrol show config | grep -E 'SelectType|TopologyPlugin'; nvidia-smi topo -m"),
+        who: "the administrators of the scheduler",
+        source: "Slurm documentation, topology.conf and gres.conf; Kubernetes documentation, Topology Manager",
+        ..Remedy::LIVE
+    },
+    Remedy {
+        action: "Ask for the nodes and for GPUs of one socket in the job itself.",
+        command: Some("sbatch --nodes=1 --gpus-per-node=8   # or --gpus-per-socket"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "the job may wait longer for its place",
+        source: "sbatch(1)",
+    },
+];
