@@ -12,12 +12,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 mod answer;
 mod args;
 mod block;
+mod collectives;
 mod exporter;
 mod health;
 mod table;
 mod text;
 
 pub use answer::{AdvisoryAnswer, Answer, ClassAnswer, GpuAnswer};
+pub use collectives::{CollectivesAnswer, LastAnswer};
 pub use health::{AtRisk, Audit, Damaged, Health};
 
 use crate::ingest::Limits;

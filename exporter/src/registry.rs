@@ -27,5 +27,6 @@ pub static REGISTRY: &[Entry] = &[
     kubelet::ENTRY,
     placement::ENTRY,
     lustre::ENTRY,
+    gds::ENTRY,
     overlay::ENTRY,
 ];

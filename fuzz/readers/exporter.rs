@@ -7,9 +7,9 @@ use goodput_exporter::parse::inspector;
 use goodput_exporter::parse::owner::Identity;
 use goodput_exporter::parse::{
     ByLine, Outcome, bus_id, cgroup, choice, container_log, counters, cpu, cpus, dcb, devices, diskstats, environ,
-    ethtool, hexadecimal, interrupts, io_limits, irqbalance, job_map, keyed, kubelet, limits, lustre, maps, membership,
-    meminfo, mountinfo, mounts, mountstats, net, number, nvidia, oom, pci_config, per_cpu, pressure, process, softnet,
-    stat, status, swaps, xid,
+    ethtool, gds, hexadecimal, interrupts, io_limits, irqbalance, job_map, keyed, kubelet, limits, lustre, maps,
+    membership, meminfo, mountinfo, mounts, mountstats, net, number, nvidia, oom, pci_config, per_cpu, pressure,
+    process, softnet, stat, status, swaps, xid,
 };
 use goodput_exporter::source::pod_resources::proto::ListResponse;
 use goodput_exposition::{Format, Limits, Points, about};
@@ -86,7 +86,9 @@ pub(crate) fn mount_files(bytes: &[u8]) {
         read(mountstats::parse(text)),
         read(lustre::parse(text)),
     );
-    _ = (mounts::tmpfs_size(text), lustre::names(text));
+    _ = read(gds::parse(text));
+    _ = (read(lustre::requests(text)), read(lustre::evictions(text)));
+    _ = (mounts::tmpfs_size(text), lustre::names(text), lustre::target(text));
 }
 
 /// `/sys`, the driver's files, settings of daemons, and what programs say of NICs and NCCL's Inspector of collectives.

@@ -35,6 +35,9 @@ struct Scenario {
     /// GPUs of the job; what is expected is said of the last of them.
     #[serde(default = "one")]
     gpus: usize,
+    /// Free GPUs of each node.
+    #[serde(default)]
+    spare: usize,
     /// Are the GPUs of a model whose idle power is not known, and does dcgm-exporter tell of its usual fields alone?
     #[serde(default)]
     other_model: bool,
@@ -105,8 +108,8 @@ struct Simulated {
 
 impl Simulated {
     fn new(scenario: &Scenario, number: usize, held_from: usize) -> Simulated {
-        let (gpus, nodes_per_socket) = (scenario.gpus, scenario.nodes_per_socket);
-        let layout = Layout { gpus, nodes_per_socket, seed: number as u64, ..Layout::default() };
+        let (gpus, spare, nodes_per_socket) = (scenario.gpus, scenario.spare, scenario.nodes_per_socket);
+        let layout = Layout { gpus, spare, nodes_per_socket, seed: number as u64, ..Layout::default() };
         let name = format!("n{}", number + 1);
         let mut recorder = Recorder::new(&name, scenario.exporters);
         if scenario.other_model {

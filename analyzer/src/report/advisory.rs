@@ -24,6 +24,8 @@ pub struct AdvisoryRow {
     pub meaning: &'static str,
     /// Of a network what its ports show, and the port of the node that shows it; null of other advice.
     pub cause: Option<Cause>,
+    /// Of `scattered_gpus` the GPUs that were free and are closer together, by node; null of other advice.
+    pub free: Option<String>,
     /// Which run held the GPUs; null where unknown.
     pub owner: Option<String>,
     /// Where, in order of node and UUID.
@@ -51,6 +53,12 @@ pub struct AdvisedGpu {
     /// Its model, where known.
     pub model: Option<String>,
 }
+
+const GDS_FELL_BACK: &str = "The job has GPUDirect Storage open and reads a network file system, and none of it goes straight to the \
+     GPU: the library copies by host memory instead, without an error.";
+
+const SCATTERED_GPUS: &str = "The GPUs of the run are on more nodes or NUMA nodes than they need to be, though GPUs that are closer \
+     together were free when it began: its exchange goes over slower links.";
 
 /// What the advice means, in one sentence.
 #[must_use]
@@ -105,6 +113,8 @@ pub fn advice_meaning(advice: Advice) -> &'static str {
             "Ports of the run showed a fault. Its GPUs waited little for the exchange, or nothing tells how long they waited \
              for it, so that no time is charged."
         }
+        Advice::GdsFellBack => GDS_FELL_BACK,
+        Advice::ScatteredGpus => SCATTERED_GPUS,
         Advice::ExchangeTooLarge => {
             "The run's GPUs waited in collectives for a fifth of the time or more, on one node. On more nodes the same exchange \
              takes longer."
@@ -118,6 +128,8 @@ pub fn advice_remedies(advice: Advice, cause: Option<&Cause>) -> &'static [Remed
     match advice {
         Advice::NetworkConstant | Advice::NetworkEvidence => Class::NetworkSlow.remedies(cause.map(|cause| cause.kind)),
         Advice::ExchangeTooLarge => remedies::EXCHANGE_TOO_LARGE,
+        Advice::GdsFellBack => remedies::GDS_FELL_BACK,
+        Advice::ScatteredGpus => remedies::SCATTERED_GPUS,
         Advice::CrossNuma => Class::CrossNuma.info().remedies,
         Advice::ClockLocked => Class::ClockLocked.info().remedies,
         Advice::PowerCapped => &[],
@@ -133,7 +145,7 @@ pub fn advice_remedies(advice: Advice, cause: Option<&Cause>) -> &'static [Remed
 }
 
 /// What belongs to one row: an advice and its cause, its cluster and run; where no run is known, or one port is named, the node.
-type Key<'a> = (Advice, Option<&'a Cause>, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+type Key<'a> = (Advice, (Option<&'a Cause>, Option<&'a str>), Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 /// One row per advice and run, the one that lasted longest first.
 pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
@@ -142,7 +154,8 @@ pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
         let is_of_node = a.owner.is_none() || a.cause.as_ref().is_some_and(|cause| cause.which.is_some());
         let node = is_of_node.then_some(a.node.as_str());
         let run = a.run.as_deref().or(a.owner.as_deref());
-        groups.entry((a.advice, a.cause.as_ref(), a.cluster.as_deref(), run, node)).or_default().push(a);
+        let named = (a.cause.as_ref(), a.free.as_deref());
+        groups.entry((a.advice, named, a.cluster.as_deref(), run, node)).or_default().push(a);
     }
     let mut rows: Vec<AdvisoryRow> = groups.into_iter().map(|(key, group)| row(key, group)).collect();
     let lasted = |row: &AdvisoryRow| row.stretches.iter().map(|s| s.end_ms - s.start_ms).sum::<i64>();
@@ -150,7 +163,7 @@ pub(super) fn rows(advisories: &[Advisory]) -> Vec<AdvisoryRow> {
     rows
 }
 
-fn row((advice, cause, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> AdvisoryRow {
+fn row((advice, (cause, free), cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> AdvisoryRow {
     group.sort_by_key(|a| (a.start_ms, a.end_ms));
     let place = |a: &&Advisory| AdvisedGpu { node: a.node.clone(), gpu: a.gpu.clone(), model: a.model.clone() };
     let mut places: Vec<AdvisedGpu> = group.iter().map(place).collect();
@@ -172,6 +185,7 @@ fn row((advice, cause, cluster, run, _): Key<'_>, mut group: Vec<&Advisory>) -> 
         advice,
         meaning: advice_meaning(advice),
         cause: cause.cloned(),
+        free: free.map(str::to_owned),
         owner: run.map(str::to_owned),
         places,
         stretches: stretches(group.iter().map(|a| Stretch { start_ms: a.start_ms, end_ms: a.end_ms })),
@@ -193,10 +207,12 @@ impl AdvisoryRow {
         self.owner.as_deref().or(self.places.first().map(|p| p.node.as_str())).unwrap_or_default()
     }
 
-    /// What ports of a network show, to be read, with the port where one is named.
+    /// What ports of a network show, to be read, with the port where one is named; or the GPUs that were free.
     #[must_use]
     pub fn shown_cause(&self) -> Option<String> {
-        let cause = self.cause.as_ref()?;
+        let Some(cause) = &self.cause else {
+            return self.free.as_ref().map(|free| format!("Free when it began: {free}."));
+        };
         let node = self.places.first().map(|place| place.node.as_str());
         let port = cause.which.as_deref().zip(node).map(|(which, node)| format!(" {}", text::port(node, Some(which))));
         Some(text::cause(cause.kind) + &port.map(|port| format!("{port}.")).unwrap_or_default())
@@ -225,6 +241,7 @@ mod tests {
             run: run.map(str::to_owned),
             advice: Advice::LowOccupancy,
             cause: None,
+            free: None,
             start_ms: 0,
             end_ms: 60_000,
             confidence: 0.9,

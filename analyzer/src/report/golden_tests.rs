@@ -105,6 +105,7 @@ fn outlook() -> Outlook {
         run: None,
         advice: Advice::CrossNuma,
         cause: None,
+        free: None,
         start_ms: THURSDAY + hour * HOUR,
         end_ms: THURSDAY + (hour + 1) * HOUR,
         confidence: 0.9,

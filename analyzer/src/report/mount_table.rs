@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::most::Most;
 use super::sum::Amount;
 use super::{Finding, text, units};
-use goodput_verdict::{Class, MountUse, Standing};
+use goodput_verdict::{Class, MountUse, Standing, filesystem_of_target};
 
 /// What the network file systems of a run did in the hours in which it waited for one.
 pub type MountTable = Most<MountRow>;
@@ -63,7 +63,9 @@ pub(super) fn mount_table(finding: &Finding, standings: &[Standing]) -> Option<M
 }
 
 fn row((node, mount): (&str, &str), told: MountUse, finding: &Finding) -> MountRow {
-    let is_it = |storage: &&super::Storage| storage.node == node && storage.which == mount;
+    let of_mount = |which: &str| which == mount || filesystem_of_target(which) == Some(mount);
+    let is_it = |storage: &&super::Storage| storage.node == node && of_mount(&storage.which);
+    let waited = finding.storage.iter().filter(is_it).map(|storage| storage.amount.clone());
     let each = |seconds: Option<f64>, count: Option<f64>| {
         seconds.zip(count.filter(|count| *count > 0.0)).map(|(seconds, count)| seconds / count)
     };
@@ -79,7 +81,7 @@ fn row((node, mount): (&str, &str), told: MountUse, finding: &Finding) -> MountR
         other_seconds: each(told.other_seconds, told.others),
         written_bytes: told.written_bytes,
         retransmissions: told.retransmissions,
-        waited: finding.storage.iter().find(is_it).map(|storage| storage.amount.clone()),
+        waited: waited.reduce(|own, more| own.plus(&more)),
         all_seconds: told.waited_seconds(),
         export: told.export,
     }
@@ -219,6 +221,18 @@ mod tests {
         assert!(pages[0].contains(row), "{}", pages[0]);
         let more = "Other mounts of the nodes of the run, which show less: 3.";
         assert!(pages.iter().all(|page| page.contains(more)), "{}", pages[0]);
+    }
+
+    #[test]
+    fn what_waited_for_a_storage_target_waited_for_its_mount() {
+        let outlook = Standing { mounts: vec![used("n1", "scratch", 0.05)], ..Standing::default() };
+        let outlook = Outlook { standings: vec![outlook], ..Outlook::default() };
+        let all = ["scratch-OST0001", "scratch-OST0002", "scratch"]
+            .map(|which| waited(Class::DataloaderStorage, Some(which)));
+        let period = Period::between("1970-01-01", "1970-01-02", &TimeZone::UTC).unwrap();
+        let report = build(&all, &[], period, &[]).with_outlook(&outlook);
+        let rows = &report.findings[0].mount_table.as_ref().unwrap().rows;
+        assert_eq!((rows.len(), rows[0].waited.as_ref().map(|amount| amount.gpu_ms)), (1, Some(5_400_000)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::collectives::{CollectivesAnswer, collectives};
 use super::health::Health;
 use crate::report::{About, advice_meaning, advice_remedies, filled};
 use goodput_exposition::sample::{Series, TimeMs};
@@ -25,6 +26,8 @@ pub struct Answer {
     pub health: Health,
     /// Each GPU.
     pub gpus: Vec<GpuAnswer>,
+    /// What the ranks of the node did in collectives, by owner; none where NCCL's Inspector tells nothing.
+    pub collectives: Vec<CollectivesAnswer>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<String>,
 }
@@ -64,6 +67,8 @@ pub struct AdvisoryAnswer {
     pub owner: Option<String>,
     /// Of a network what its ports show; null of other advice.
     pub cause: Option<Cause>,
+    /// Of `scattered_gpus` the GPUs that were free; null of other advice.
+    pub free: Option<String>,
     /// The numbers behind it.
     pub evidence: Vec<Evidence>,
     /// What to do.
@@ -134,6 +139,7 @@ pub(super) fn answer(
         seconds: duration.as_secs_f64(),
         health,
         gpus,
+        collectives: collectives(&series),
         unjoined: judged.unjoined.iter().map(ToString::to_string).collect(),
     })
 }
@@ -183,6 +189,7 @@ fn advisory_answer(advisory: &Advisory) -> AdvisoryAnswer {
         confidence: advisory.confidence,
         owner: advisory.owner.clone(),
         cause: advisory.cause.clone(),
+        free: advisory.free.clone(),
         evidence: advisory.evidence.clone(),
         remedies: advice_remedies(advisory.advice, advisory.cause.as_ref()),
     }
@@ -233,6 +240,9 @@ impl Answer {
     }
 
     fn narrow_health(&mut self) {
+        let is_held =
+            |owner: &str| self.gpus.iter().flat_map(|gpu| &gpu.classes).any(|c| c.owner.as_deref() == Some(owner));
+        self.collectives.retain(|one| is_held(&one.owner));
         self.health.keep(&self.gpus.iter().map(|g| g.gpu.clone()).collect());
     }
 }

@@ -35,6 +35,10 @@ impl Answer {
             text.push('\n');
             wrapped(&mut text, "healthy  ", "         ", &line, form.width);
         }
+        for (n, one) in self.collectives.iter().enumerate() {
+            text.push_str(if n == 0 { "\n" } else { "" });
+            wrapped(&mut text, "collectives  ", "             ", &one.line(), form.width);
+        }
         self.write_damage(&mut text, form.width);
         losses(&ill, &|gpu| self.health.remedies(gpu).is_some()).iter().for_each(|loss| loss.write(&mut text, form));
         advised(&self.gpus).iter().for_each(|advised| advised.write(&mut text, form));
@@ -205,7 +209,8 @@ impl Loss<'_> {
 
 impl Advised<'_> {
     fn write(&self, text: &mut String, form: Form) {
-        let (gpu, AdvisoryAnswer { advice, meaning, owner, cause: known, evidence, remedies, confidence }) = self.first;
+        let (gpu, AdvisoryAnswer { advice, meaning, owner, cause: known, free, evidence, remedies, confidence }) =
+            self.first;
         let holder = owner.as_deref().unwrap_or(UNKNOWN);
         let shown = format!("Advisory ({}): {holder} on {}", advice.name(), named(&self.gpus, true));
         text.push('\n');
@@ -213,6 +218,9 @@ impl Advised<'_> {
         wrapped(text, "  ", "  ", &format!("{meaning} Confidence {}.", sure(*confidence)), form.width);
         if let Some(known) = known {
             wrapped(text, "  ", "  ", &format!("cause {}", cause(known.kind)), form.width);
+        }
+        if let Some(free) = free {
+            wrapped(text, "  ", "  ", &format!("free when it began: {free}"), form.width);
         }
         write_evidence(text, evidence);
         let about = About { owner: owner.as_deref(), ..gpu.about() };

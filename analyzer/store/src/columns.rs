@@ -119,7 +119,7 @@ columns! { INTERVALS: Interval in "intervals" ordered by
 
 columns! { ADVISORIES: Advisory in "advisories" ordered by
     "node, gpu, start_ms, advice, owner NULLS FIRST, cluster NULLS FIRST, end_ms, run NULLS FIRST, cause NULLS FIRST,
-    which NULLS FIRST" {
+    which NULLS FIRST, free NULLS FIRST" {
     node: [text("node", NODE)],
     start_ms: [time("start_ms", "start", START)],
     end_ms: [time("end_ms", "end", END)],
@@ -135,6 +135,7 @@ columns! { ADVISORIES: Advisory in "advisories" ordered by
         text("cause", "of a network: [what its ports show](../reference/rules.md#network_slow); null of other advice"),
         text("which", "RDMA port (`device/port`) or network interface of `node` that shows it; null where none is named"),
     ],
+    free: [text("free", "of `scattered_gpus` the GPUs that were free when the run began; null of other advice")],
 }}
 
 columns! { RISKS: Risk as (Risk {

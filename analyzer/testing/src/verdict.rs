@@ -76,6 +76,7 @@ pub fn advisory(node: &str, hour: TimeMs) -> Advisory {
         run,
         advice: Advice::CrossNuma,
         cause: Some(Cause { kind: CauseKind::Errors, which: Some("mlx5_0/1".to_owned()) }),
+        free: Some("n2: GPU-1 GPU-2".to_owned()),
         start_ms,
         end_ms,
         confidence,

@@ -39,6 +39,10 @@ goodput_catalog::named! {
         NetworkEvidence = "network_evidence",
         /// The ranks of a run on one node wait long in collectives.
         ExchangeTooLarge = "exchange_too_large",
+        /// GPUDirect Storage is open, and what is read goes around it.
+        GdsFellBack = "gds_fell_back",
+        /// The GPUs of a run are further apart than others that were free when it began.
+        ScatteredGpus = "scattered_gpus",
     }
 }
 
@@ -63,6 +67,10 @@ pub struct Advisory {
     /// Of a network the fault, and the port of `node` that has it; null of other advice, and in verdicts of earlier releases.
     #[serde(default)]
     pub cause: Option<Cause>,
+    /// Of `scattered_gpus` the GPUs that were free and are closer together, by node; null of other advice, and in verdicts of
+    /// earlier releases.
+    #[serde(default)]
+    pub free: Option<String>,
     /// Start of the first cell, Unix milliseconds, UTC.
     pub start_ms: TimeMs,
     /// End of the last cell, Unix milliseconds, UTC.

@@ -12,9 +12,24 @@ pub struct Cause {
     /// The cause.
     pub kind: CauseKind,
     /// What has it: the RDMA port (`device/port`) or network interface of the node that the time is charged to, the mount
-    /// point (else the export) of a network file system of the GPU's own node, the disk that is limited, or the operation of a
-    /// collective that no rank completes; null where none is named.
+    /// point (else the export, of Lustre the name) of a network file system of the GPU's own node, a storage target of one
+    /// (`scratch-OST0003`), the disk that is limited, or the operation of a collective that no rank completes; null where none
+    /// is named.
     pub which: Option<String>,
+}
+
+impl Cause {
+    /// The network file system or the disk that has it: of a storage target the file system that it is of.
+    #[must_use]
+    pub fn storage(&self) -> Option<&str> {
+        self.which.as_deref().map(|which| filesystem_of_target(which).unwrap_or(which))
+    }
+}
+
+/// The Lustre file system that a storage target such as `scratch-OST0003` is of; `None` of any other mount, disk or device.
+#[must_use]
+pub fn filesystem_of_target(which: &str) -> Option<&str> {
+    which.rsplit_once("-OST").map(|(filesystem, _)| filesystem).filter(|filesystem| !filesystem.contains(['/', ':']))
 }
 
 macro_rules! causes {
@@ -80,6 +95,8 @@ causes! {
         does EXCHANGE,
     NotAnswering of DataloaderStorage "not_answering" "The server of a network file system did not answer, and requests were sent again."
         does NOT_ANSWERING,
+    SlowTarget of DataloaderStorage "slow_target" "A storage target of a Lustre file system takes much longer to answer than the others."
+        does SLOW_TARGET,
     SlowMount of DataloaderStorage "slow_mount" "Reads of a network file system take longer than they did, or than its peers' do."
         does SLOW_MOUNT,
     SlowDisk of DataloaderStorage "slow_disk" "Reads of a disk take longer than they did."
@@ -105,6 +122,15 @@ impl Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_storage_target_is_of_its_file_system() {
+        let of =
+            |kind, which: Option<&str>| Cause { kind, which: which.map(str::to_owned) }.storage().map(str::to_owned);
+        assert_eq!(of(CauseKind::SlowTarget, Some("my-fs-OST00b0")).as_deref(), Some("my-fs"));
+        assert_eq!(of(CauseKind::SlowMount, Some("/my-OST1")).as_deref(), Some("/my-OST1"));
+        assert_eq!(of(CauseKind::SlowTarget, None), None);
+    }
 
     #[test]
     fn a_cause_is_spelled_alike_everywhere() {

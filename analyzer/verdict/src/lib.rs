@@ -21,7 +21,7 @@ mod used;
 
 pub use achieved::{Achieved, Counted, SLOT_MS, Served};
 pub use advisory::{Advice, Advisory};
-pub use cause::{Cause, CauseKind};
+pub use cause::{Cause, CauseKind, filesystem_of_target};
 pub use class::{Basis, Class, ClassInfo, Gain, Grade, Group, Remedy};
 pub use delivered::Delivered;
 pub use instance::Instance;

@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod dcgm;
 pub mod driver;
 pub mod ethtool;
+pub mod gds;
 pub mod gpu;
 pub mod health;
 pub mod host;
@@ -233,6 +234,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         overlay::ROWS,
         driver::ROWS,
         ethtool::ROWS,
+        gds::ROWS,
         kubelet::ROWS,
         nccl::ROWS,
         reclaim::ROWS,

@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod cpu;
 pub mod driver;
 pub mod ethtool;
+pub mod gds;
 pub mod gpu;
 pub mod irq;
 pub mod kubelet;

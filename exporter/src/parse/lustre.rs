@@ -1,4 +1,5 @@
-//! `llite/*/stats`: what programs asked of a Lustre client (Lustre Operations Manual, "Lustre Parameters").
+//! `llite/*/stats`: what programs asked of a Lustre client; `osc/*/stats` and `osc/*/import`: what the client asked of a
+//! storage target (Lustre Operations Manual, "Lustre Parameters").
 
 use std::time::Duration;
 
@@ -71,9 +72,9 @@ impl Client {
             ("read_bytes", _) => (self.read_bytes, self.read.count) = (Some(sum.unwrap_or_default()), Some(count)),
             ("write_bytes", _) => (self.written_bytes, self.write.count) = (Some(sum.unwrap_or_default()), Some(count)),
             // Their bytes' lines count them.
-            ("read", "[usec]") => self.read.time = time,
-            ("write", "[usec]") => self.write.time = time,
-            (_, "[usec]") => self.other.add(count, time),
+            ("read", "[usec]" | "[usecs]") => self.read.time = time,
+            ("write", "[usec]" | "[usecs]") => self.write.time = time,
+            (_, "[usec]" | "[usecs]") => self.other.add(count, time),
             (_, "[regs]" | "[reqs]") => self.other.add(count, None),
             _ => {}
         }
@@ -100,6 +101,63 @@ impl Calls {
             self.time = Some(self.time.unwrap_or_default().saturating_add(time));
         }
     }
+}
+
+/// Requests that a client sent to a target and had an answer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// How many.
+    pub count: u64,
+    /// Time from sending to the answer, of all together.
+    pub time: Duration,
+}
+
+/// Parses `osc/*/stats` for the line `req_waittime`; `None` where it is missing or not in microseconds (`[usec]`, from 2.15 on
+/// `[usecs]`).
+pub fn requests(text: &str) -> Parsed<Option<Requests>> {
+    let mut found = None;
+    let parsed = each_line(text, |number, line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let ["req_waittime", count, "samples", "[usec]" | "[usecs]", _, _, sum, ..] = words.as_slice() else {
+            return Ok(());
+        };
+        let micros = |sum: u64| Duration::from_micros(sum);
+        let numbers = count.parse().ok().zip(sum.parse().ok().map(micros));
+        let Some((count, time)) = numbers else {
+            return Err(ParseError::new(
+                number,
+                "req_waittime with a count, the least, the greatest and the sum",
+                line,
+            ));
+        };
+        found = Some(Requests { count, time });
+        Ok(())
+    });
+    parsed.map(|()| found)
+}
+
+/// Parses `osc/*/import` for how often the client gave up what it held of the target: the server evicted it, or an
+/// administrator deactivated the target. The kernel counts generations of the connection, the first being 1; `None` where it
+/// tells none.
+pub fn evictions(text: &str) -> Parsed<Option<u64>> {
+    let mut found = None;
+    let parsed = each_line(text, |number, line| {
+        let Some(generation) = line.trim().strip_prefix("generation:") else { return Ok(()) };
+        let number_of = generation.trim().parse::<u64>();
+        let number_of = number_of.map_err(|_| ParseError::new(number, "generation: and a number", line))?;
+        found = Some(number_of.saturating_sub(1));
+        Ok(())
+    });
+    parsed.map(|()| found)
+}
+
+/// File system and target of a folder such as `scratch-OST0003-osc-ffff88`; `None` where it is no client's of a storage target.
+#[must_use]
+pub fn target(folder: &str) -> Option<(&str, &str)> {
+    let (target, client) = folder.split_once("-osc-")?;
+    let (filesystem, target) = target.rsplit_once('-')?;
+    // Metadata servers have folders for their own connections, such as `scratch-OST0003-osc-MDT0000`.
+    (target.starts_with("OST") && !client.starts_with("MDT")).then_some((filesystem, target))
 }
 
 /// File system and client of a folder such as `scratch-ffff9a0b1c2d3800`.
@@ -144,15 +202,47 @@ mod tests {
     }
 
     #[test]
+    fn units_since_2_15() {
+        let text = "read_bytes 4 samples [bytes] 1 300 1000\nread 4 samples [usecs] 1 20 50 900\nopen 3 samples [usecs] 1 2 6\n";
+        let client = parse(text).value;
+        assert_eq!(client.read.time, Some(Duration::from_micros(50)));
+        assert_eq!(client.other, Calls { count: Some(3), time: Some(Duration::from_micros(6)) });
+    }
+
+    #[test]
+    fn a_target() {
+        let text = "snapshot_time 1.5 secs.usecs\nreq_waittime 200 samples [usec] 5 10000 500000 1234567890\nreq_active 200 samples [reqs] 1 16 800\nost_read 100 samples [usec] 10 50000 400000\n";
+        let told = Requests { count: 200, time: Duration::from_millis(500) };
+        assert_eq!(requests(text).value, Some(told));
+        assert_eq!(requests(&text.replace("[usec]", "[usecs]")).value, Some(told));
+        assert_eq!(requests(&text.replace("[usec]", "[nsec]")).value, None, "another unit");
+        assert_eq!(requests("req_active 200 samples [reqs] 1 16 800\n").value, None);
+        let bad = requests(&text.replace("500000 ", "-1 "));
+        assert_eq!((bad.value, bad.left_out.first.unwrap().line), (None, 2));
+    }
+
+    #[test]
+    fn an_import() {
+        let text = "import:\n    name: scratch-OST0000-osc-ffff88\n    state: FULL\n    connection:\n       connection_attempts: 3\n       generation: 3\n       in-progress_invalidations: 0\n";
+        assert_eq!(evictions(text).value, Some(2));
+        assert_eq!(evictions("import:\n    state: FULL\n").value, None);
+        assert_eq!(evictions("generation: many\n").left_out.first.unwrap().line, 1);
+    }
+
+    #[test]
     fn folders() {
+        assert_eq!(target("my-fs-OST00b0-osc-ffff88"), Some(("my-fs", "OST00b0")));
+        for other in ["scratch-OST0000-osc-MDT0000", "scratch-MDT0000-mdc-ffff88", "scratch-osc-ffff88", "num_refs"] {
+            assert_eq!(target(other), None, "{other}");
+        }
         assert_eq!(names("my-fs-ffff88"), ("my-fs", "ffff88"));
         assert_eq!(names("scratch"), ("scratch", ""));
     }
 
     proptest! {
         #[test]
-        fn never_panics(text in "(read_bytes|open| samples |\\[usec\\]|\\[regs\\]|[0-9]{1,21}| |\n|\\PC)*") {
-            let _ = parse(&text);
+        fn never_panics(text in "(read_bytes|open|req_waittime|generation:| samples |\\[usec\\]|\\[regs\\]|[0-9]{1,21}| |-osc-|\n|\\PC)*") {
+            let _ = (parse(&text), requests(&text), evictions(&text), target(&text));
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod devices;
 pub mod diskstats;
 pub mod environ;
 pub mod ethtool;
+pub mod gds;
 pub mod inspector;
 pub mod interrupts;
 pub mod io_limits;

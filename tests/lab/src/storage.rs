@@ -26,6 +26,13 @@ pub struct Storage {
     pub tells_disk: bool,
     /// The most that the job may read from the disk, in bytes a second.
     pub limit: Option<f64>,
+    /// How many times as long the first of the eight storage targets of the Lustre file system takes for a request as each of
+    /// the others.
+    pub slow_target: f64,
+    /// How many times as many requests it gets as each of the others.
+    pub busy_target: f64,
+    /// Where the job has GPUDirect Storage open: reads that go this way, a second.
+    pub direct: Option<f64>,
 }
 
 /// What a batch waits for.
@@ -37,6 +44,8 @@ pub enum Waits {
     Disk,
     /// Reads of `/data`.
     Reads,
+    /// Reads of the Lustre file system `scratch`, whose files are striped over its storage targets.
+    Lustre,
     /// Lookups in `/data`, which the kernel does not count as waiting for I/O.
     Lookups,
 }
@@ -53,6 +62,9 @@ impl Default for Storage {
             others_saving: 0.0,
             tells_disk: false,
             limit: None,
+            slow_target: 1.0,
+            busy_target: 1.0,
+            direct: None,
         }
     }
 }
@@ -61,7 +73,7 @@ impl Storage {
     /// Does the server of `/data` answer nothing, this long after the start?
     #[must_use]
     pub fn is_silent(&self, seconds: f64) -> bool {
-        self.waits != Waits::Disk && seconds % 60.0 < self.silent
+        matches!(self.waits, Waits::Reads | Waits::Lookups) && seconds % 60.0 < self.silent
     }
 }
 
@@ -80,6 +92,9 @@ const LARGE: f64 = 1e6;
 pub const TIMEOUT: f64 = 10.0;
 /// When a request that waits is sent again, in seconds of its waiting.
 const AGAIN: [f64; 3] = [TIMEOUT, 3.0 * TIMEOUT, 6.0 * TIMEOUT];
+
+/// Storage targets of the Lustre file system.
+pub const TARGETS: usize = 8;
 
 /// Requests to a mount or a disk since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,6 +135,12 @@ pub struct Mounted {
     pub archive: Asked,
     /// Reads of `/scratch`.
     pub scratch: Asked,
+    /// Reads of the Lustre file system.
+    pub lustre: Asked,
+    /// Requests to its storage targets.
+    pub targets: [Asked; TARGETS],
+    /// Reads from storage to the memory of GPUs.
+    pub direct: f64,
     /// Reads of the disk.
     pub disk: Asked,
     /// Bytes that the job wrote to `/ckpt`.
@@ -138,7 +159,7 @@ impl Mounted {
     /// Bytes that the job read from mounts.
     #[must_use]
     pub fn read(&self) -> f64 {
-        self.data.read + self.scratch.read
+        self.data.read + self.scratch.read + self.lustre.read
     }
 
     /// A batch has arrived.
@@ -150,6 +171,12 @@ impl Mounted {
                 self.data.take(REQUESTS * (1.0 - storage.scratch), bytes * (1.0 - storage.scratch));
                 self.scratch.take(REQUESTS * storage.scratch, bytes * storage.scratch);
                 self.lookups.others(few, QUICK, 0.0);
+            }
+            Waits::Lustre => {
+                self.lustre.take(REQUESTS, bytes);
+                for (target, share) in self.targets.iter_mut().zip(shares(storage.busy_target)) {
+                    target.take(REQUESTS * share, bytes * share);
+                }
             }
             Waits::Lookups => {
                 self.lookups.take(REQUESTS, 0.0);
@@ -171,12 +198,18 @@ impl Mounted {
                     self.data.time += waited * (1.0 - storage.scratch);
                     self.scratch.time += waited * storage.scratch;
                 }
+                Waits::Lustre => {
+                    self.lustre.time += waited;
+                    let shares = shares(storage.busy_target * storage.slow_target);
+                    self.targets.iter_mut().zip(shares).for_each(|(target, share)| target.time += waited * share);
+                }
                 Waits::Lookups => self.lookups.time += waited,
             }
         }
         self.asleep = if storage.waits == Waits::Disk { 0 } else { waiting };
         self.home.others(storage.home * seconds, QUICK, SMALL);
         self.archive.others(storage.archive * seconds, LONG, LARGE);
+        self.direct += storage.direct.unwrap_or(0.0) * seconds;
         self.others_saved += storage.others_saving * seconds;
     }
 
@@ -195,4 +228,10 @@ impl Mounted {
         asked.again += self.held.again;
         (self.held, self.silence) = (Asked::default(), 0.0);
     }
+}
+
+/// Shares of the storage targets in something of which the first has so many times as much as each of the others.
+fn shares(first: f64) -> [f64; TARGETS] {
+    let whole = first + (TARGETS - 1) as f64;
+    std::array::from_fn(|n| if n == 0 { first } else { 1.0 } / whole)
 }

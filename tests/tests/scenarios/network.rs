@@ -1,7 +1,7 @@
 //! How much of what the network took is told, over all scenarios: the time, its cause, and who is named. What it took is how much
 //! longer the exchange of the judged GPU was than on a sound network, as the simulation counts it.
 
-use super::{ALL, MINUTE_MS, Told, culprits};
+use super::{ALL, MINUTE_MS, Told, causes, culprits};
 
 /// Time told and true time differ by no more than this share of the truth (own: a report is read to two digits) ...
 const OFF: f64 = 0.1;
@@ -38,7 +38,7 @@ impl Sum {
                 sum.truth += if is_advised { 0.0 } else { 1000.0 * delayed };
                 for ((cause, who), ms) in &minute.network {
                     sum.told += *ms as f64;
-                    sum.right_cause += if phase.cause.as_deref() == Some(*cause) { *ms as f64 } else { 0.0 };
+                    sum.right_cause += if causes(phase).any(|known| known == *cause) { *ms as f64 } else { 0.0 };
                     sum.right_port += if *who == culprit { *ms as f64 } else { 0.0 };
                 }
             }

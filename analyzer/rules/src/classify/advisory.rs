@@ -4,8 +4,8 @@ use super::cell::{Part, State, owned};
 use super::held::Held;
 use super::intervals::{Entry, Grounds};
 use super::{
-    Advice, Cause, Cell, Class, Thresholds, clock_locked, cross_numa, low_occupancy, memory_bound, oversized_gpu,
-    power_throttle, server_queue, small_batch, tensor_unused,
+    Advice, Cause, Cell, Class, Thresholds, clock_locked, cross_numa, gds_fell_back, low_occupancy, memory_bound,
+    oversized_gpu, power_throttle, server_queue, small_batch, tensor_unused,
 };
 
 /// Finds one advice: asked of every cell of a held GPU, whether it works or not.
@@ -31,10 +31,11 @@ pub(super) static ADVISERS: &[Adviser] = &[
     oversized_gpu::ADVISER,
     server_queue::QUEUEING,
     server_queue::KV_FULL,
+    gds_fell_back::ADVISER,
 ];
 
-/// What must agree for the advice of two neighbouring cells to be one advisory.
-pub(super) type Key = (Advice, Option<String>, Option<Cause>);
+/// What must agree for the advice of two neighbouring cells to be one advisory: advice, owner, cause, and the GPUs that were free.
+pub(super) type Key = (Advice, Option<String>, Option<Cause>, Option<String>);
 
 /// What is advised in a cell, by owner, weighted with the owner's known milliseconds.
 pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: &Thresholds) -> Vec<Entry<Key>> {
@@ -50,7 +51,7 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
             let grounds = (adviser.judge)(&cell, t);
             let grounds = grounds.filter(|_| !own().any(|(part, _)| adviser.charged_as.contains(&part.class)));
             advised.extend(grounds.map(|grounds| Entry {
-                key: (adviser.advice, owner.map(str::to_owned), None),
+                key: (adviser.advice, owner.map(str::to_owned), None, None),
                 grounds,
                 ms,
                 energy: None,

@@ -112,7 +112,7 @@ impl Builder<Key> {
 impl Builder<advisory::Key> {
     /// The advisories, in order of time.
     pub(super) fn advisories(self, node: &Node, gpu: &GpuFrame) -> Vec<Advisory> {
-        let advisory = |((advice, owner, cause), open): (advisory::Key, Open)| Advisory {
+        let advisory = |((advice, owner, cause, free), open): (advisory::Key, Open)| Advisory {
             gpu: gpu.uuid.clone(),
             cluster: named(&node.cluster),
             node: node.node.clone(),
@@ -121,13 +121,14 @@ impl Builder<advisory::Key> {
             owner,
             advice,
             cause,
+            free,
             start_ms: open.span.start,
             end_ms: open.span.end,
             confidence: open.confidence / open.ms as f64,
             evidence: open.evidence(),
         };
         let mut advisories: Vec<Advisory> = self.all().map(advisory).collect();
-        let order = |a: &Advisory| (a.start_ms, a.advice, a.owner.clone(), a.cause.clone());
+        let order = |a: &Advisory| (a.start_ms, a.advice, a.owner.clone(), a.cause.clone(), a.free.clone());
         advisories.sort_by_cached_key(order);
         advisories
     }

@@ -19,7 +19,7 @@ use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
     Advisory, Cell, Class, CollectiveUse, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory,
-    energy, nccl, paired, sampling, storage, straggler,
+    energy, nccl, paired, sampling, scattered, storage, straggler,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -203,6 +203,7 @@ impl Run {
         let mut booked = book(&nodes, &states, &holds, &mut failed, t);
         self.judged.mounts.extend(storage::name(&mut booked, window.start, t));
         straggler::charge(&mut booked, t);
+        scattered::advise(&mut booked, t);
         let paired = paired::paired(&booked, t).into_iter();
         self.judged.paired.extend(paired.filter(|p| p.slowdown.is_finite() && p.next.is_finite()));
         let (ports, collectives) = nccl::charge(&mut booked, sources, &self.capacity, &window, t);

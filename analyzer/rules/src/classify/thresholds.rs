@@ -187,6 +187,18 @@ thresholds! {
     slow_mount_seconds = 0.005 "seconds" in 0.0..=60.0,
         "Reads that take less are not slow.",
         from "own choice: a disk that seeks takes as long";
+    slow_target_ratio = 2.0 "ratio" in 1.0..=1e3,
+        "A storage target of a Lustre file system is slow whose requests take this many times the median of the file system's targets.",
+        from "own choice: files are striped over targets, so that sound ones get alike requests";
+    free_seconds = 300.0 "seconds" in 60.0..=600.0,
+        "For so long before a run begins GPUs have to be free that it could have had in place of its own.",
+        from "own choice: a job that has just ended may hold them in the scheduler's eyes";
+    scattered_told_seconds = 900.0 "seconds" in 60.0..=1100.0,
+        "For so long after a run began it is said that a set of GPUs that is closer together was free.",
+        from "own choice: what was free before the start has to be within what is looked at around a cell";
+    gds_read_bytes = 1e8 "bytes per second" in 1e6..=1e12,
+        "What a job reads from a network file system from which GPUDirect Storage should be seen at work.",
+        from "own choice: a tenth of what one such reader reaches";
     slow_disk_seconds = 0.002 "seconds" in 0.0..=60.0,
         "Reads of a disk that take less are not slow.",
         from "own choice: a sound solid-state disk answers in a fraction of it; one whose reads a limit holds back may seem to take this long";

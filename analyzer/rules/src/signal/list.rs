@@ -319,6 +319,14 @@ signals! {
     MountRetransmissions "mount_retransmissions" Node Counter "requests per second" up to 1e15,
     /// The same of all network file systems of the node.
     NodeNfsRetransmissions "node_nfs_retransmissions" Node Counter "requests per second" up to 1e15,
+    /// Requests that a storage target of a Lustre file system answered.
+    TargetRequests "target_requests" Node Counter "requests per second" up to 1e15,
+    /// Time from sending these to their answers.
+    TargetTime "target_time" Node Counter "requests in flight" up to 1e13,
+    /// Reads and writes that GPUDirect Storage completed between storage and the memory of GPUs.
+    GdsOperations "gds_operations" Node Counter "operations per second" up to 1e15,
+    /// Processes that have GPUDirect Storage open.
+    GdsProcesses "gds_processes" Node State "processes" up to 1e9,
     /// Reads that a disk completed.
     DiskReads "disk_reads" Node Counter "reads per second" up to 1e15,
     /// Time that these took.

@@ -78,7 +78,14 @@ pub fn resolve(labels: &Labels) -> Option<Meaning<'_>> {
         Split::Priority => {
             (Some(format!("{}/{}", labels.get("device")?, priority(labels)?).into()), labels.get("node"))
         }
-        Split::Mount => (Some(labels.get("mount").or_else(|| labels.get("export"))?.into()), labels.get("node")),
+        Split::Mount => {
+            let name = ["mount", "export", "filesystem"].into_iter().find_map(|name| labels.get(name))?;
+            (Some(name.into()), labels.get("node"))
+        }
+        // As Lustre's own tools name it.
+        Split::Target => {
+            (Some(format!("{}-{}", labels.get("filesystem")?, labels.get("target")?).into()), labels.get("node"))
+        }
         Split::MountPoint => (Some(Mounted::text(labels)?.into()), labels.get("node")),
         Split::Disk => (Some(labels.get("device")?.into()), labels.get("node")),
     };

@@ -1,6 +1,6 @@
-//! Rows of the table for storage: network file systems, disks, and limits that are set on them.
+//! Rows of the table for storage: network file systems, GPUDirect Storage, disks, and limits that are set on them.
 
-use goodput_catalog::{host, storage};
+use goodput_catalog::{gds, host, lustre, storage};
 
 use super::Signal;
 use super::table::{Row, Split, row};
@@ -18,6 +18,16 @@ const fn ours(metric: &'static str, operation: &'static str, signal: Signal) -> 
 
 const fn theirs(metric: &'static str, signal: Signal) -> Row {
     row(metric, signal).by(Split::Mount).sum_over(ADDRESSES)
+}
+
+/// Of a Lustre file system, all mounts of it together.
+const fn client(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).by(Split::Mount).sum_over(&["client"])
+}
+
+/// Of a storage target. What all targets have together says nothing of one.
+const fn target(metric: &'static str, signal: Signal) -> Row {
+    row(metric, signal).but_for("target", "all").by(Split::Target)
 }
 
 /// A limit on what the job reads from a disk, or writes.
@@ -73,6 +83,14 @@ pub(super) static ROWS: &[Row] = &[
     row(storage::NFS_MOUNT_INFO.name, Signal::MountPoint).by(Split::MountPoint),
     row("node_mountstats_nfs_mountpoint_info", Signal::MountPoint).by(Split::MountPoint),
     row(storage::NFS_RETRANSMISSIONS.name, Signal::MountRetransmissions).sum_over(&["operation"]).by(Split::Mount),
+    client(lustre::LUSTRE_CALLS.name, Signal::MountReads).only("operation", "read"),
+    client(lustre::LUSTRE_CALL_TIME.name, Signal::MountReadTime).only("operation", "read"),
+    client(lustre::LUSTRE_READ_BYTES.name, Signal::MountRead),
+    client(lustre::LUSTRE_WRITTEN_BYTES.name, Signal::MountWritten),
+    target(lustre::LUSTRE_TARGET_REQUESTS.name, Signal::TargetRequests),
+    target(lustre::LUSTRE_TARGET_TIME.name, Signal::TargetTime),
+    row(gds::GDS_OPERATIONS.name, Signal::GdsOperations).sum_over(&["direction"]),
+    row(gds::GDS_PROCESSES.name, Signal::GdsProcesses),
     row("node_nfs_rpc_retransmissions_total", Signal::NodeNfsRetransmissions),
     row(host::DISK_READ_TIME.name, Signal::DiskReadTime).by(Split::Disk),
     row("node_disk_read_time_seconds_total", Signal::DiskReadTime).by(Split::Disk),

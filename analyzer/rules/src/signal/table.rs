@@ -29,8 +29,10 @@ pub(super) enum Split {
     Interface,
     /// Priorities of these: the label `priority`, else the digit that the metric's name has.
     Priority,
-    /// Network file systems: the label `mount`, else `export`.
+    /// Network file systems: the label `mount`, else `export`, of Lustre `filesystem`.
     Mount,
+    /// Storage targets of Lustre: the labels `filesystem` and `target`.
+    Target,
     /// Mount points of an export: the labels `export` and `mountpoint`, else `mount`.
     MountPoint,
     /// Disks: the label `device`.
@@ -489,6 +491,7 @@ pub(super) fn examples() -> Vec<(Signal, f64, Labels)> {
             Split::Interface => all.push(("device", "eth0")),
             Split::Priority => all.extend([("device", "eth0"), ("priority", "3")]),
             Split::Mount => all.push(("export", "filer:/data")),
+            Split::Target => all.extend([("filesystem", "scratch"), ("target", "OST0003")]),
             Split::MountPoint => all.extend([("export", "filer:/data"), ("mountpoint", "/data")]),
             Split::Disk => all.push(("device", "nvme0n1")),
         }

@@ -19,6 +19,7 @@ mod phases;
 mod placement;
 mod recorded;
 mod runs;
+mod scattered;
 mod serving;
 mod sources;
 mod storage_traces;

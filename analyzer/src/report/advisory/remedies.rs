@@ -154,3 +154,47 @@ pub(super) const EXCHANGE_TOO_LARGE: &[Remedy] = &[
         source: "PyTorch documentation, DistributedDataParallel.no_sync",
     },
 ];
+
+pub(super) const GDS_FELL_BACK: &[Remedy] = &[
+    Remedy {
+        action: "See which file systems GPUDirect Storage supports on the node, and whether IOMMU, driver and its configuration let it.",
+        command: Some("/usr/local/cuda/gds/tools/gdscheck -p"),
+        who: "any user on the node",
+        source: "NVIDIA GPUDirect Storage Installation and Troubleshooting Guide",
+        ..Remedy::LIVE
+    },
+    Remedy {
+        action: "Read why the library fell back: set the log level to TRACE or INFO in cufile.json, and look for the path it chose for the file.",
+        command: Some("grep -iE 'compat|posix|fall' cufile.log | tail"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "the log grows with every read",
+        source: "NVIDIA GPUDirect Storage Installation and Troubleshooting Guide",
+    },
+    Remedy {
+        action: "Where the file system cannot be read directly, set allow_compat_mode to false, so that the job fails at its start and does not read slowly.",
+        command: Some("\"properties\": {\"allow_compat_mode\": false}   # in cufile.json"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "jobs that run now by host memory do not start",
+        source: "NVIDIA GPUDirect Storage Benchmarking and Configuration Guide",
+    },
+];
+
+pub(super) const SCATTERED_GPUS: &[Remedy] = &[
+    Remedy {
+        action: "Have the scheduler place jobs on as few nodes as they fit on, and, within a node, let it know which GPUs are close.",
+        command: Some("scontrol show config | grep -E 'SelectType|TopologyPlugin'; nvidia-smi topo -m"),
+        who: "the administrators of the scheduler",
+        source: "Slurm documentation, topology.conf and gres.conf; Kubernetes documentation, Topology Manager",
+        ..Remedy::LIVE
+    },
+    Remedy {
+        action: "Ask for the nodes and for GPUs of one socket in the job itself.",
+        command: Some("sbatch --nodes=1 --gpus-per-node=8   # or --gpus-per-socket"),
+        restarts: JOB,
+        who: OWNER,
+        risk: "the job may wait longer for its place",
+        source: "sbatch(1)",
+    },
+];

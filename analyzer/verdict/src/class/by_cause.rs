@@ -218,6 +218,33 @@ pub(crate) const SLOW_MOUNT: &[Remedy] = &[
     STAGE,
 ];
 
+pub(crate) const SLOW_TARGET: &[Remedy] = &[
+    Remedy {
+        action: "Compare the storage targets, and see whether the client lost its connection to the slow one: its state, its \
+                 time-outs and its average wait.",
+        command: Some("lctl get_param -n osc.*.import | grep -E 'target:|state:|timeouts:|avg_waittime:'"),
+        who: "root",
+        source: "Lustre Operations Manual, Lustre Parameters; lctl(8)",
+        ..Remedy::LIVE
+    },
+    Remedy {
+        action: "Look at the server of the target: a rebuild of its RAID, a disk that fails, its network, or a job that uses this \
+                 target alone.",
+        command: Some("lctl get_param obdfilter.*.brw_stats obdfilter.*.job_stats"),
+        who: "the administrators of the file system, on its server",
+        source: "Lustre Operations Manual, Monitoring Lustre Performance",
+        ..Remedy::LIVE
+    },
+    Remedy {
+        action: "Until it is sound, let no new files be made on it (max_create_count of its osp device, on the metadata server), and move the data set off it (lfs find --ost, lfs migrate).",
+        who: "the administrators of the file system",
+        risk: "moving files loads the slow target and the others",
+        source: "Lustre Operations Manual, Removing an OST from the File System; lfs-migrate(1)",
+        ..Remedy::LIVE
+    },
+    STAGE,
+];
+
 pub(crate) const NOT_ANSWERING: &[Remedy] = &[
     Remedy {
         action: "Look at the server and the network to it. The kernel's log says when the server did not answer, and when it did \

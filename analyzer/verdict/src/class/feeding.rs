@@ -64,7 +64,7 @@ pub(super) const DATALOADER_STORAGE: ClassInfo = ClassInfo {
     name: "dataloader_storage",
     title: "Late input from storage",
     group: Group::Feeding,
-    version: 6,
+    version: 7,
     meaning: "The GPU waited for input that storage was late to deliver.",
     light: "#6684d1",
     dark: "#a7cbe6",

@@ -6,7 +6,7 @@ pub(super) const LOST_WORK: ClassInfo = ClassInfo {
     name: "lost_work",
     title: "Work lost in a crash",
     group: Group::Loss,
-    version: 5,
+    version: 6,
     meaning: "The job crashed or was pre-empted: what it did since its last save is lost, and it had to start again.",
     light: "#8a3a47",
     dark: "#fe979e",

@@ -14,7 +14,7 @@ pub(super) const CHECKPOINT: ClassInfo = ClassInfo {
     name: "checkpoint",
     title: "Saving checkpoints",
     group: Group::Saving,
-    version: 6,
+    version: 7,
     meaning: "The GPU waited while the job saved its state.",
     light: "#739618",
     dark: "#acca4f",

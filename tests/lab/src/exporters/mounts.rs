@@ -1,9 +1,9 @@
 //! What goodput-exporter says of network file systems, of the reads of the disk, and of limits on them.
 
-use goodput_catalog::{host, process, storage};
+use goodput_catalog::{gds, host, lustre, process, storage};
 
 use super::{Recorder, Samples, View, push};
-use crate::storage::{Asked, TIMEOUT};
+use crate::storage::{Asked, Mounted, TIMEOUT, Waits};
 
 /// The node's only disk.
 const DISK: &str = "nvme0n1";
@@ -35,6 +35,13 @@ impl Recorder {
         push(told.samples, &storage::NFS_WRITTEN_BYTES, target, &saves, written.round());
         let asleep = [("owner", self.owner()), ("state", "uninterruptible")];
         push(told.samples, &process::PROCESS_STATE, target, &asleep, mounts.asleep as f64);
+        if phase.waits == Waits::Lustre {
+            told.lustre(mounts);
+        }
+        if phase.direct.is_some() {
+            push(told.samples, &gds::GDS_PROCESSES, target, &[], 1.0);
+            push(told.samples, &gds::GDS_OPERATIONS, target, &[("direction", "read")], mounts.direct.round());
+        }
         if phase.tells_disk {
             let disk = [("device", DISK)];
             push(told.samples, &host::DISK_READS, target, &disk, mounts.disk.count.round());
@@ -48,6 +55,21 @@ impl Recorder {
 }
 
 impl Told<'_> {
+    /// The Lustre file system, with its storage targets.
+    fn lustre(&mut self, mounts: &Mounted) {
+        let of = [("filesystem", "scratch"), ("client", "ffff9a0b1c2d3800")];
+        let read = [of[0], of[1], ("operation", "read")];
+        push(self.samples, &lustre::LUSTRE_READ_BYTES, self.target, &of, mounts.lustre.read.round());
+        push(self.samples, &lustre::LUSTRE_CALLS, self.target, &read, mounts.lustre.count.round());
+        push(self.samples, &lustre::LUSTRE_CALL_TIME, self.target, &read, mounts.lustre.time);
+        for (number, asked) in mounts.targets.iter().enumerate() {
+            let target = format!("OST{number:04x}");
+            let labels = [of[0], ("target", target.as_str())];
+            push(self.samples, &lustre::LUSTRE_TARGET_REQUESTS, self.target, &labels, asked.count.round());
+            push(self.samples, &lustre::LUSTRE_TARGET_TIME, self.target, &labels, asked.time);
+        }
+    }
+
     /// One mount, with its requests by operation.
     fn mount(&mut self, mount: &str, export: &str, operations: &[(&str, Asked)]) {
         let at = [("mount", mount), ("export", export)];

@@ -151,7 +151,7 @@ fn advised(slow: &Slow<'_, '_>, booked: &[Booked<'_>], cell: usize, told: &Told<
             run.index_at(course.node, cell).filter(|index| is_its && course.gpu.is_held_by(member.owner, *index));
         let Some(n) = index.and_then(|index| index.checked_sub(course.node.body.start)) else { continue };
         let which = told.named.as_ref().filter(|_| !is_gpu).map(|(_, which)| which.clone());
-        let key = (told.advice, Some(member.owner.to_owned()), Some(Cause { kind: told.found.kind, which }));
+        let key = (told.advice, Some(member.owner.to_owned()), Some(Cause { kind: told.found.kind, which }), None);
         let confidence = if told.found.grade == Grade::Counted { COUNTED } else { INFERRED };
         if n < booked[member.gpu].cells.len() {
             let entry = entry(key, confidence, told.facts.clone(), &run.cells()[cell]);
@@ -245,7 +245,7 @@ fn is_silent(members: &[Member<'_>], booked: &[Booked<'_>], index: usize, t: &Th
 
 fn holds(member: Member<'_>, booked: &[Booked<'_>], index: usize, fact: Fact) -> Option<Advised> {
     let Course { node, gpu, .. } = booked[member.gpu].course;
-    let key = (Advice::ExchangeTooLarge, Some(member.owner.to_owned()), None);
+    let key = (Advice::ExchangeTooLarge, Some(member.owner.to_owned()), None, None);
     let entry = entry(key, INFERRED, vec![fact], &node.cells[index]);
     let is_held = gpu.is_held_by(member.owner, index);
     is_held.then(|| Advised { gpu: member.gpu, index: index - node.body.start, entry })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::Node;
 use super::super::judge::Booked;
 use super::FEW_READS;
-use super::mounts::{MOST_MOUNTS, export_of};
+use super::mounts::{MOST_MOUNTS, export_of, is_lustre};
 use crate::frame::Reading;
 use crate::signal::Signal;
 
@@ -50,14 +50,15 @@ impl<'a> AllBest<'a> {
         best
     }
 
-    /// Seconds that a read of the mount takes at best: here, of the same export elsewhere, or of another mount of the node
-    /// whose reads are of about that size.
+    /// Seconds that a read of the mount takes at best: here, of the same export elsewhere, or of another mount of that kind on
+    /// the node, whose reads are of about that size.
     pub(super) fn of_mount(&self, node: &Node, mount: &str) -> Option<f64> {
         let (cluster, name) = (node.cluster.as_str(), node.node.as_str());
         let own = self.mounts.get(&(cluster, name, mount))?;
         let elsewhere = export_of(node, mount).and_then(|export| self.of_exports.get(&(cluster, export)));
         let here = self.mounts.range((cluster, name, "")..).take_while(|((c, n, _), _)| (*c, *n) == (cluster, name));
-        let alike = here.filter(|(_, other)| other.is_like(own)).map(|(_, other)| other.seconds);
+        let alike = here.filter(|((.., name), other)| is_lustre(name) == is_lustre(mount) && other.is_like(own));
+        let alike = alike.map(|(_, other)| other.seconds);
         alike.chain(elsewhere.copied()).chain([own.seconds]).reduce(f64::min)
     }
 }

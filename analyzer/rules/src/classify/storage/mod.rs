@@ -1,4 +1,4 @@
-//! What storage it was: the network file system or disk whose reads were late, the mount that the job saved to, and the disk
+//! What storage it was: the network file system, its storage target, or the disk whose reads were late, the mount that the job saved to, and the disk
 //! that is limited.
 //!
 //! The rules of `dataloader_storage`, `checkpoint` and `io_limited` have booked the time. Here it gets its cause; no
@@ -7,6 +7,7 @@
 
 mod best;
 mod mounts;
+mod targets;
 mod unanswered;
 mod used;
 
@@ -19,7 +20,7 @@ use crate::frame::Reading;
 use crate::signal::Signal;
 use best::{AllBest, of_disk};
 use goodput_exposition::sample::TimeMs;
-pub(super) use mounts::{looked_up, summed};
+pub(super) use mounts::{looked_up, most_read, summed};
 pub(super) use unanswered::unanswered;
 
 /// Reads of a storage in a cell that are too few to tell how long they take.
@@ -140,19 +141,26 @@ fn slow<'a>(reads: &[Reads<'a>], all: f64, cell: &Cell<'a>, best: &AllBest<'_>, 
         let rate = reads.rate?;
         let is_mount = reads.kind == CauseKind::SlowMount;
         let floor = if is_mount { t.slow_mount_seconds } else { t.slow_disk_seconds };
-        let least = if is_mount { best.of_mount(cell.node, reads.name) } else { of_disk(cell.node, reads.name, rate) }?;
+        let own = if is_mount { best.of_mount(cell.node, reads.name) } else { of_disk(cell.node, reads.name, rate) };
+        let (each, target) = (reads.in_flight / rate, targets::slowest(cell, reads.name, t));
+        // A target that is slow for days is slow at best, too: the others say what its requests should take.
+        let as_others = target.as_ref().map(|target| each * (1.0 - target.excess));
+        let least = own.into_iter().chain(as_others).reduce(f64::min)?;
         let limit = (t.slow_mount_ratio * least).max(floor);
-        let (each, excess) = (reads.in_flight / rate, (reads.in_flight - rate * least) / all);
-        (each >= limit && excess >= t.mount_excess_ratio).then_some((reads, each, limit, excess))
+        let excess = (reads.in_flight - rate * least) / all;
+        (each >= limit && excess >= t.mount_excess_ratio).then_some((reads, each, limit, excess, target))
     });
-    let (reads, each, limit, excess) = late.max_by(|a, b| a.3.total_cmp(&b.3))?;
+    let (reads, each, limit, excess, target) = late.max_by(|a, b| a.3.total_cmp(&b.3))?;
     let mut facts = vec![
         Fact { signal: "time of a read of the storage", unit: "seconds", value: each, threshold: limit },
         ratio("reads of the storage beyond their best / all reads", excess, t.mount_excess_ratio),
     ];
     let trip = rate(cell, Signal::MountReadTrip, reads.name).filter(|_| reads.kind == CauseKind::SlowMount);
     facts.extend(trip.map(|trip| ratio("waiting at this node / time of its reads", 1.0 - trip / reads.in_flight, 0.0)));
-    Some((reads.kind, reads.name, facts))
+    let target = target.filter(|_| reads.kind == CauseKind::SlowMount);
+    facts.extend(target.iter().flat_map(|target| target.facts));
+    let (kind, name) = target.map_or((reads.kind, reads.name), |target| (CauseKind::SlowTarget, target.name));
+    Some((kind, name, facts))
 }
 
 /// The storage that most reads wait for, where a read has few bytes: each waits for a seek or a round trip of its own. It is no

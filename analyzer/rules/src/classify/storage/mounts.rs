@@ -14,11 +14,21 @@ pub(super) const MOST_MOUNTS: usize = 64;
 /// Rates of the same thing agree within this factor, for scrapes of both do not fall together.
 const AGREES: f64 = 2.0;
 
+/// Is it a Lustre file system, which is told by its name alone?
+pub(super) fn is_lustre(mount: &str) -> bool {
+    !mount.contains(['/', ':'])
+}
+
+/// May it be told under its mount point too?
+fn is_export(mount: &str) -> bool {
+    !mount.starts_with('/') && !is_lustre(mount)
+}
+
 /// The mounts that a signal has in a cell, each file system once: where two exporters tell the same mounts, one by mount
 /// point and one by export, those by mount point; of mounts of one export, which share their counts, the first.
 pub(super) fn distinct(node: &Node, signal: Signal, index: usize) -> Vec<(&str, &Reading)> {
     let has_points = node.host.split(signal, index).any(|(name, _)| name.starts_with('/'));
-    let all = node.host.split(signal, index).filter(|(name, _)| !has_points || name.starts_with('/'));
+    let all = node.host.split(signal, index).filter(|(name, _)| !has_points || !is_export(name));
     let mut found: Vec<(&str, &Reading)> = Vec::new();
     for (name, reading) in all.take(MOST_MOUNTS) {
         let is_known = |(_, other): &(&str, &Reading)| reading.mean > 0.0 && other.mean == reading.mean;
@@ -37,7 +47,7 @@ pub(super) fn names(node: &Node) -> impl Iterator<Item = &str> {
     let has_points = all.iter().any(|name| name.starts_with('/'));
     let mut exports = BTreeSet::new();
     all.into_iter()
-        .filter(move |name| !has_points || name.starts_with('/'))
+        .filter(move |name| !has_points || !is_export(name))
         .filter(move |name| export_of(node, name).is_none_or(|export| exports.insert(export)))
         .take(MOST_MOUNTS)
 }
@@ -45,6 +55,11 @@ pub(super) fn names(node: &Node) -> impl Iterator<Item = &str> {
 /// The signal of all network file systems of the node together; `None` where none is told.
 pub(in super::super) fn summed(node: &Node, signal: Signal, index: usize) -> Option<Reading> {
     distinct(node, signal, index).into_iter().map(|(_, reading)| *reading).reduce(sum)
+}
+
+/// Bytes a second that are read from the network file system that most is read from; `None` where none is told.
+pub(in super::super) fn most_read(node: &Node, index: usize) -> Option<f64> {
+    distinct(node, Signal::MountRead, index).into_iter().map(|(_, reading)| reading.mean).reduce(f64::max)
 }
 
 /// Where mounts are mounted, as far as that is told.
@@ -70,9 +85,10 @@ pub(super) fn timeout_seconds(node: &Node, mount: &str) -> Option<f64> {
     mounted(node).filter(|known| known.point == mount).find_map(|known| known.timeout_seconds)
 }
 
-/// The node's only network file system, under whatever names it is told.
+/// The node's only NFS mount, under whatever names it is told.
 pub(super) fn only_mount(node: &Node) -> Option<&str> {
-    let mut mounts = node.host.splits(Signal::MountReads).map(|(mount, _)| point_of(node, mount));
+    let nfs = node.host.splits(Signal::MountReads).filter(|(mount, _)| !is_lustre(mount));
+    let mut mounts = nfs.map(|(mount, _)| point_of(node, mount));
     let first = mounts.next()?;
     mounts.all(|mount| mount == first).then_some(first)
 }

@@ -7,7 +7,7 @@ use std::ptr;
 
 use super::super::judge::Booked;
 use super::super::run::Run;
-use super::super::{MountUse, Node};
+use super::super::{Cause, MountUse, Node};
 use super::best::AllBest;
 use super::mounts::{export_of, names, point_of};
 use crate::frame::named;
@@ -60,7 +60,7 @@ fn waits<'b>(booked: &'b [Booked<'_>]) -> BTreeMap<Run, Waits<'b>> {
         let points =
             LazyCell::new(|| names(course.node).map(|name| point_of(course.node, name)).collect::<BTreeSet<_>>());
         for part in cells.iter().flatten().map(|(part, _)| part) {
-            let which = part.cause.as_ref().and_then(|cause| cause.which.as_deref());
+            let which = part.cause.as_ref().and_then(Cause::storage);
             let Some((which, owner)) = which.zip(part.owner.as_deref()) else { continue };
             if part.charged_to.is_none() && points.contains(which) {
                 let of_run = waits.entry(Run::of(course.node, owner)).or_default();
