@@ -229,7 +229,7 @@ fn verdicts_go_out_too_and_are_no_samples() {
     let table = parquet(&file);
     assert_eq!(table.column("gpu").unwrap().str().unwrap().get(0), Some("GPU-a"));
     assert_eq!(table.column("gpu_ms").unwrap().i64().unwrap().iter().flatten().sum::<i64>(), 3_600_000);
-    for (what, columns) in [("advisories", 13), ("risks", 21)] {
+    for (what, columns) in [("advisories", 14), ("risks", 21)] {
         assert!(export(what).starts_with("0 rows"), "{what}");
         assert_eq!(parquet(&file).width(), columns, "{what}");
     }
