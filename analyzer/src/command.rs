@@ -110,8 +110,9 @@ async fn report(
         !annex || matches!(format, ReportFormat::Html),
         "--annex: expected only with --format html; the other forms have all of it"
     );
-    let by_intervals = matches!(format, ReportFormat::CsvAccounts | ReportFormat::CsvIntervals);
-    anyhow::ensure!(!by_intervals || team.is_none(), "--team: expected only with html, markdown, json or csv");
+    let is_by_intervals = |format| matches!(format, ReportFormat::CsvAccounts | ReportFormat::CsvIntervals);
+    let is_of_all = is_by_intervals(format);
+    anyhow::ensure!(!is_of_all || team.is_none(), "--team: expected only with html, markdown, json or csv");
     let period = asked_period(asked.period, &config.zone)?;
     let terms = config.terms();
     let teams = teams_in(verdicts, &period, &terms).await;
@@ -119,6 +120,7 @@ async fn report(
     if let Some(name) = team {
         teams::known(&teams, name, &period)?;
     }
+    let format = format.with_teams(!teams.is_empty() || team.is_some());
     let wanted = Wanted { prices: &config.prices, teams: &teams, team };
     let read = stored_by_team(verdicts, period, wanted).await;
     let report = read.with_context(|| format!("no verdicts to report; {hint}"))?;
@@ -127,7 +129,7 @@ async fn report(
     }
     let report = report.with_terms(&terms);
     let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref())).with_annex(annex);
-    let intervals = if by_intervals { intervals(verdicts, &report.period).await? } else { Vec::new() };
+    let intervals = if is_by_intervals(format) { intervals(verdicts, &report.period).await? } else { Vec::new() };
     write(&form(&report, &intervals, &config.prices, format, &site)?, asked.out)
 }
 

@@ -107,7 +107,7 @@ fn texts_of_labels_reach_spreadsheets_and_terminals_harmless() -> Result<()> {
     let imported = analyzer(&data, &["import", &file.to_string_lossy()])?;
     ensure!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let (from, to) = (iso(start)?, iso(start + hour)?);
-    for format in ["csv-intervals", "csv-accounts", "markdown", "json", "html"] {
+    for format in ["csv-intervals", "csv-accounts", "csv", "markdown", "json", "html"] {
         let run = analyzer(&data, &["report", "--start", &from, "--end", &to, "--format", format])?;
         let shown = String::from_utf8(run.stdout)?;
         let bad = |c: char| c.is_control() && !['\n', '\r', '\t'].contains(&c);

@@ -158,12 +158,23 @@ pub enum ReportFormat {
     Markdown,
     /// The model, for programs.
     Json,
-    /// Showback: GPU-hours, energy and cost by team and class.
+    /// Showback: GPU-hours, energy and cost by team and class; by account where no teams are configured.
     Csv,
     /// The same by account, owner, run and class.
     CsvAccounts,
     /// The intervals, one per line.
     CsvIntervals,
+}
+
+impl ReportFormat {
+    /// The form that it is where teams are configured, or are not: without them showback is by account.
+    #[must_use]
+    pub fn with_teams(self, are_configured: bool) -> Self {
+        match self {
+            Self::Csv if !are_configured => Self::CsvAccounts,
+            other => other,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -108,7 +108,10 @@ pub(super) async fn run(config: Config, args: Args) -> anyhow::Result<()> {
     }
     match &args.output {
         Some(dir) => write_all(dir, &report, &intervals, &config.prices),
-        None => write(&form(&report, &intervals, &config.prices, args.format, &Site::default())?, args.out.as_deref()),
+        None => {
+            let format = args.format.with_teams(report.teams.is_configured);
+            write(&form(&report, &intervals, &config.prices, format, &Site::default())?, args.out.as_deref())
+        }
     }
 }
 

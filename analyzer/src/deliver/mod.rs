@@ -243,10 +243,11 @@ pub fn forms(
     prices: &[Price],
     site: &Site,
 ) -> anyhow::Result<[(&'static str, String); 6]> {
+    let by_account = showback::render(&report.period, intervals, prices);
     Ok([
         ("intervals.csv", csv::render(intervals)),
-        ("accounts.csv", showback::render(&report.period, intervals, prices)),
-        ("csv", team_csv::render(report)),
+        ("csv", if report.teams.is_configured { team_csv::render(report) } else { by_account.clone() }),
+        ("accounts.csv", by_account),
         ("json", report.json()?),
         ("md", markdown::render(report)?),
         ("html", html::render(report, site)?),
