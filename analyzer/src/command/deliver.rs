@@ -52,7 +52,7 @@ pub struct PreviewArgs {
     /// Folder to write .eml or .json files to, in place of a list on standard output
     #[arg(long, value_name = "DIR", conflicts_with = "to_admins_only")]
     out: Option<PathBuf>,
-    /// Mail the messages to the addresses in `to` of the destination, whoever they are for; the outbox stays as it is
+    /// Mail the messages to the addresses in `to` of the destination, and not to their contacts; the outbox stays as it is
     #[arg(long)]
     to_admins_only: bool,
     /// Where the verdicts are, if not in --data.dir

@@ -103,7 +103,7 @@ pub struct MailServer {
     pub security: Security,
     /// Who mail is from.
     pub from: Mailbox,
-    /// Who logs in; none where the server asks for nobody.
+    /// Who logs in; none where the server asks for no login.
     pub username: Option<String>,
     /// The file with the password.
     pub password_file: Option<PathBuf>,

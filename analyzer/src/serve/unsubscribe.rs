@@ -1,6 +1,6 @@
 //! `/unsubscribe`: a contact ends messages of a destination, with the link that its mail has (RFC 8058).
 //!
-//! Nobody logs in for it: the token of the link says who asks. Looking at the page changes nothing, for mail is opened by
+//! It needs no login: the token of the link says who asks. Looking at the page changes nothing, for mail is opened by
 //! programs that follow its links.
 
 use std::path::PathBuf;

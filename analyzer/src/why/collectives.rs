@@ -77,7 +77,7 @@ pub(super) fn collectives(series: &[Series]) -> Vec<CollectivesAnswer> {
     answers.filter(|answer| answer.seconds > 0.0).collect()
 }
 
-/// By how much a counter grew; `None` where it was told less than twice, or began anew.
+/// By how much a counter grew; `None` where it was told less than twice, or began again from zero.
 fn grown(samples: &[Sample]) -> Option<f64> {
     let values: Vec<f64> = samples.iter().map(|sample| sample.value).filter(|value| value.is_finite()).collect();
     let (first, last) = values.first().zip(values.last())?;

@@ -382,7 +382,7 @@ fn a_large_node_stays_within_its_budget() {
             let own = Fixture::of(name).run();
             let missing: Vec<_> = missing.into_iter().filter(|row| !own.families().contains(row)).collect();
             assert!(missing.is_empty(), "collector {name}: never wrote {missing:?}, so they are not counted");
-            // Storage targets come on top: at most 64, of which the documentation speaks.
+            // Storage targets come on top: at most 64, as the documentation says.
             let is_counted = |series: &&String| !series.starts_with("goodput_lustre_target_");
             series = series.max(own.series.keys().filter(is_counted).count());
         }

@@ -230,7 +230,7 @@ impl Mounted {
     }
 }
 
-/// Shares of the storage targets in something of which the first has so many times as much as each of the others.
+/// Shares of the storage targets, where the first has this many times as much as each of the others.
 fn shares(first: f64) -> [f64; TARGETS] {
     let whole = first + (TARGETS - 1) as f64;
     std::array::from_fn(|n| if n == 0 { first } else { 1.0 } / whole)

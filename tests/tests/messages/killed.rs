@@ -102,7 +102,7 @@ fn check(mails: &[Value]) -> Result<()> {
     let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for mail in mails {
         let id = mail["headers"]["message-id"].as_str().context("a mail without Message-ID")?;
-        ids.entry(mail["to"].as_str().context("a mail to nobody")?).or_default().insert(id);
+        ids.entry(mail["to"].as_str().context("a mail without a receiver")?).or_default().insert(id);
     }
     ensure!(ids.len() == NAMESPACES.len() + 1, "not every contact has its mail: {ids:?}");
     ensure!(ids.values().all(|ids| ids.len() == 1), "two identities: {ids:?}");

@@ -1,7 +1,7 @@
 //! `scattered_gpus`: the GPUs of a run are on more nodes, or on one node on more NUMA nodes, than they need to be, and a set that is
 //! closer together was free when the run began.
 //!
-//! A GPU was free where samples say in every cell before the start that no process was on it: one of which nothing is known was
+//! A GPU was free where samples say in every cell before the start that no process was on it: one without samples was
 //! not. It is told for a while after the start, as long as the cells before it are in the frame.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use goodput_exposition::sample::TimeMs;
 
 /// GPUs of a set that are named.
 const NAMED_GPUS: usize = 16;
-/// A cell of which less is known says nothing of all of it.
+/// A cell that is known for less says nothing about all of it.
 const KNOWN: f64 = 0.9;
 
 /// A part of the machines: a node, or a NUMA node of one.

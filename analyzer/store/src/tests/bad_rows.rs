@@ -110,7 +110,7 @@ type Read = (Verdicts, Sent, [Vec<RollUp>; 2]);
 
 type Sent = (Vec<Delivered>, Vec<TeamTime>, Option<String>, Vec<Message>, Vec<Unsubscribed>);
 
-/// What was delivered, to whom, and which team each part of the time was charged to.
+/// What was delivered, its receivers, and which team each part of the time was charged to.
 async fn sent(store: &impl ReadVerdicts, deliveries: Vec<Delivered>) -> Sent {
     let (times, teams) = (store.team_times([WEEK, WEEK]).await.unwrap(), store.teams_of(WEEK).await.unwrap());
     let messages = store.messages([WEEK, WEEK]).await.unwrap();
