@@ -137,7 +137,7 @@ fn curves(
     let (cells, readings): (_, Vec<Cell<'_>>) = match found {
         None => (Vec::new(), Vec::new()),
         Some((node, gpu)) => {
-            let cell = |index| Cell { node, gpu, owner, index };
+            let cell = |index| Cell::of(node, gpu, owner, index);
             (node.cells.clone(), (0..node.cells.len()).map(cell).collect())
         }
     };

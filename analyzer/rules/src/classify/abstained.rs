@@ -56,7 +56,7 @@ impl Abstentions {
     /// Every rule is asked about the part of the cell that it might explain: derates about work, the others about the
     /// rest.
     fn ask(&mut self, course: &Course<'_>, index: usize, t: &Thresholds) {
-        let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+        let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
         let state = course.state(index);
         let State { busy: Some(busy), held: Held::Yes { .. } } = state else { return };
         let known = course.gpu.known_ms[index].min(course.gpu.share_ms[index]);
@@ -68,7 +68,7 @@ impl Abstentions {
             return;
         }
         for (owner, ms) in owned(&cell, state, known) {
-            let cell = Cell { owner, ..cell };
+            let cell = cell.of_owner(owner);
             let rules = RULES.iter().map(|rule| (rule.class, rule.judge, idle(ms)));
             let derates = DERATES.iter().map(|derate| (derate.class, derate.judge, ms - idle(ms)));
             for (class, judge, ms) in rules.chain(derates).filter(|(_, _, ms)| *ms > 0) {

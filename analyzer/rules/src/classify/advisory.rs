@@ -45,7 +45,7 @@ pub(super) fn advise(cell: &Cell<'_>, state: &State, booked: &[(Part, i64)], t: 
     }
     let mut advised = Vec::new();
     for (owner, ms) in owned(cell, state, cell.gpu.known_ms[cell.index]).into_iter().filter(|(_, ms)| *ms > 0) {
-        let cell = Cell { owner, ..*cell };
+        let cell = cell.of_owner(owner);
         let own = || booked.iter().filter(|(part, _)| part.owner.as_deref() == owner);
         for adviser in ADVISERS {
             let grounds = (adviser.judge)(&cell, t);

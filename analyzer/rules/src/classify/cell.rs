@@ -50,7 +50,7 @@ pub(super) fn states(node: &Node, t: &Thresholds) -> Vec<Vec<State>> {
     #[cfg(test)]
     assert_ne!(node.node, PANICS, "tests judge a node that cannot be judged");
     let state = |gpu, index| {
-        let cell = Cell { node, gpu, owner: None, index };
+        let cell = Cell::of(node, gpu, None, index);
         let uncut = || State { busy: busy::busy(&cell, t), held: held::held(&cell, t) };
         held::rest_of_cut(&cell).map_or_else(uncut, |held| State { busy: None, held })
     };
@@ -83,7 +83,7 @@ pub(super) fn book(
     }
     let busy = state.busy.as_ref().map(|busy| while_held(busy, left, left - free));
     for (owner, ms) in owned(cell, state, left - free) {
-        let cell = Cell { owner, ..*cell };
+        let cell = cell.of_owner(owner);
         for (part, ms) in book_known(&cell, &state.held, busy.as_deref(), phase, ms, t)? {
             account.book(part, ms)?;
         }

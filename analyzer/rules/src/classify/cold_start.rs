@@ -13,7 +13,7 @@ pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: fal
 const TELLING: [Signal; 3] = [Signal::JobRead, Signal::JobCpuUsage, Signal::FbUsed];
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     if starting_since(course, index, t).is_none() && !goes_on(&cell, t) {
         return None;
     }
@@ -77,7 +77,7 @@ pub(super) fn works(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
 /// kernels are small.
 fn is_utilised(course: &Course<'_>, cell: usize, t: &Thresholds) -> bool {
     let utilised = |index: usize| {
-        let told = Cell { node: course.node, gpu: course.gpu, owner: None, index }.mean(Signal::GpuUtilization);
+        let told = Cell::of(course.node, course.gpu, None, index).mean(Signal::GpuUtilization);
         let spins = course.state(index).busy.as_ref().is_some_and(|busy| busy.spun > 0.0);
         !spins && told.is_some_and(|share| share >= t.derate_busy_ratio)
     };

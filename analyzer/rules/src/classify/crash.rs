@@ -126,9 +126,8 @@ impl<'a> Ending<'a> {
             let over = gpu.owners[last].iter().filter(move |(owner, _)| !holds(last + 1, owner));
             over.map(move |(owner, _)| {
                 let first = (0..=last).rev().take_while(|i| holds(*i, owner)).last().unwrap_or(last);
-                let is_there = |index: &usize| {
-                    gpu.known_ms[*index] > 0 && lost(&Cell { node, gpu, owner: None, index: *index }, t).is_none()
-                };
+                let is_there =
+                    |index: &usize| gpu.known_ms[*index] > 0 && lost(&Cell::of(node, gpu, None, *index), t).is_none();
                 let after = (last + 1..node.cells.len()).find(is_there);
                 Ending { node, gpu, owner, first, last, after }
             })
@@ -137,7 +136,7 @@ impl<'a> Ending<'a> {
     }
 
     fn cell(&self, index: usize) -> Cell<'a> {
-        Cell { node: self.node, gpu: self.gpu, owner: Some(self.owner), index }
+        Cell::of(self.node, self.gpu, Some(self.owner), index)
     }
 
     fn until_ms(&self) -> TimeMs {

@@ -57,14 +57,22 @@ fn advise(cell: &Cell<'_>, t: &Thresholds) -> Option<Grounds> {
 /// as near as the CPUs that they hang on, and no process can be elsewhere for them. Nodes with CPUs have a series of their
 /// CPU time, or of the CPUs that a GPU's processes or a job may use there. Without any of these, all have CPUs.
 fn has_cpus(cell: &Cell<'_>, node: &str) -> bool {
-    let timed: Vec<&str> = cell.by_numa_node(Signal::NodeIrqTime).map(|(node, _)| node).collect();
-    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
-    let of_gpus = gpus.flat_map(|cell| cell.by_numa_node(Signal::GpuAllowedCpus));
-    let allowed: Vec<(&str, f64)> = of_gpus.chain(cell.by_numa_node(Signal::JobNumaAllowedCpus)).collect();
-    if timed.contains(&node) || allowed.iter().any(|(known, cpus)| *known == node && *cpus > 0.0) {
+    let mut timed = cell.by_numa_node(Signal::NodeIrqTime).map(|(node, _)| node).peekable();
+    let is_timed = timed.peek().is_some();
+    if timed.any(|known| known == node) {
         return true;
     }
-    timed.is_empty() && (allowed.is_empty() || allowed.iter().any(|(known, _)| *known == node))
+    let gpus = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell });
+    let of_gpus = gpus.flat_map(|cell| cell.by_numa_node(Signal::GpuAllowedCpus));
+    let (mut is_told, mut is_named) = (false, false);
+    for (known, cpus) in of_gpus.chain(cell.by_numa_node(Signal::JobNumaAllowedCpus)) {
+        is_told = true;
+        is_named |= known == node;
+        if known == node && cpus > 0.0 {
+            return true;
+        }
+    }
+    !is_timed && (!is_told || is_named)
 }
 
 /// Where the GPU's processes may run and where their memory is, as shares on the GPU's own NUMA node.
@@ -113,10 +121,13 @@ impl Place {
     /// the other one [nearer](Self::is_nearer), and this one lies between them.
     fn moved(&self, cell: &Cell<'_>, t: &Thresholds) -> Option<Fact> {
         let own = self.cpus.filter(|f| f.value >= t.cross_numa_cpus_ratio)?;
+        let least = own.value + t.cross_numa_cpus_ratio;
+        if least > 1.0 {
+            return None;
+        }
         let beside = |index: usize| (index < cell.node.cells.len()).then(|| Place::of(&Cell { index, ..*cell }))?;
         let (before, after) = (beside(cell.index.checked_sub(1)?)?, beside(cell.index + 1)?);
         let is_off = |place: &Place| !place.off_node(t).is_empty();
-        let least = own.value + t.cross_numa_cpus_ratio;
         let is_on = |on: &Place, off: &Place| on.is_nearer(off, t) && on.cpus.is_some_and(|f| f.value >= least);
         let moved = is_off(&before) && is_on(&after, &before) || is_on(&before, &after) && is_off(&after);
         moved.then_some(Fact { threshold: least, ..own })

@@ -65,7 +65,7 @@ fn verdicts(series: &[Series]) -> Vec<(Class, Verdict)> {
 fn of_node(node: &Node, t: &Thresholds) -> Vec<(Class, Verdict)> {
     let indices = node.body.clone().flat_map(|index| [None, Some("train")].map(|owner| (index, owner)));
     let cells =
-        node.gpus.iter().flat_map(|gpu| indices.clone().map(move |(index, owner)| Cell { node, gpu, owner, index }));
+        node.gpus.iter().flat_map(|gpu| indices.clone().map(move |(index, owner)| Cell::of(node, gpu, owner, index)));
     let told = |cell: Cell<'_>| {
         let rules = RULES.iter().map(|rule| (rule.class, (rule.judge)(&cell, t)));
         rules.chain(DERATES.iter().map(|derate| (derate.class, (derate.judge)(&cell, t)))).collect::<Vec<_>>()

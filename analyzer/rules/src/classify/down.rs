@@ -36,7 +36,7 @@ fn judge(course: &Course<'_>, index: usize, t: &Thresholds) -> Verdict {
 }
 
 fn cell<'a>(course: &Course<'a>, index: usize) -> Cell<'a> {
-    Cell { node: course.node, gpu: course.gpu, owner: None, index }
+    Cell::of(course.node, course.gpu, None, index)
 }
 
 /// The driver wants it reset, and for so long that it is no pause it does nothing.

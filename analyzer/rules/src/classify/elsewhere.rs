@@ -61,7 +61,7 @@ fn of_node(node: &Node, t: &Thresholds) -> BTreeMap<Arc<str>, Vec<Elsewhere>> {
                 let cells =
                     owners.entry(Arc::clone(owner)).or_insert_with(|| vec![Elsewhere::default(); node.cells.len()]);
                 cells[index].held += 1;
-                let cell = Cell { node, gpu, owner: None, index };
+                let cell = Cell::of(node, gpu, None, index);
                 cells[index].busy += usize::from(has_kernels(&cell, t));
                 cells[index].late = late_rank::later(cells[index].late, late_rank::activity(&cell, t));
             }

@@ -73,7 +73,7 @@ impl<'a> Holds<'a> {
 
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let (cells, owner) = (&course.node.cells, course.owner(index)?);
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: Some(owner), index };
+    let cell = Cell::of(course.node, course.gpu, Some(owner), index);
     let soon = starting_since(course, index, t).map(|begun| {
         let sooner = cells[begun].start..cells[index].end;
         let later = cells[index].end..cells[index].start + (t.cold_start_seconds * 1000.0) as i64;

@@ -9,7 +9,7 @@ pub(super) const PHASE: Phase = Phase { class: Class::IdleHeld, takes_work: fals
 
 /// A server that tells how long it had requests is judged by that, and one with open requests is not idle by its owner's doing.
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     let has_requests = [Signal::JobRequestsOpen, Signal::JobRequestsWaiting]
         .iter()
         .any(|signal| cell.read(*signal).is_some_and(|requests| requests.max > 0.0));
@@ -25,7 +25,7 @@ pub(super) fn idles(course: &Course<'_>, cell: usize, t: &Thresholds) -> Option<
 /// Does the job write its results or its state? Who reaps it then loses them. What a node writes may be its holder's where
 /// the GPUs stop for it, and this one worked shortly before.
 fn writes(course: &Course<'_>, index: usize, t: &Thresholds) -> bool {
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     let of_job = [Signal::JobWritten, Signal::JobStorageWritten].into_iter().filter_map(|signal| cell.mean(signal));
     if of_job.reduce(f64::max).is_some_and(|written| written >= t.idle_written_bytes) {
         return true;

@@ -276,7 +276,7 @@ impl<'a> Booked<'a> {
     /// What sampling leaves unknown of the parts of a cell.
     fn variances(&self, n: usize, index: usize) -> Vec<i64> {
         let Course { node, gpu, .. } = self.course;
-        sampling::split(&Cell { node, gpu, owner: None, index }, self.course.state(index), &self.cells[n])
+        sampling::split(&Cell::of(node, gpu, None, index), self.course.state(index), &self.cells[n])
     }
 
     fn whose(&self) -> Whose<'a> {
@@ -296,7 +296,7 @@ impl<'a> Booked<'a> {
 /// A cell of the frame, of the window or not.
 pub(super) fn book_cell(course: &Course<'_>, index: usize, t: &Thresholds) -> Result<Vec<(Part, i64)>, String> {
     let Course { node, gpu, .. } = *course;
-    let cell = Cell { node, gpu, owner: None, index };
+    let cell = Cell::of(node, gpu, None, index);
     let error = |source: Imbalance| in_cell(gpu, node.cells[index].start, source);
     let taken = outage(course, index, t);
     cell::book(&cell, course.state(index), taken, course.mark(index, t).as_ref(), t).map_err(error)
@@ -360,7 +360,7 @@ fn finish(mut gpu: Vec<Booked<'_>>, by_cell: bool, t: &Thresholds) -> Result<Fin
     let (mut judged, mut advised) = (Vec::new(), Builder::new());
     let mut builders: Vec<Builder<_>> = gpu.iter().map(|_| Builder::new()).collect();
     for (n, index) in node.body.clone().enumerate() {
-        let (span, cell) = (&node.cells[index], Cell { node, gpu: board.gpu, owner: None, index });
+        let (span, cell) = (&node.cells[index], Cell::of(node, board.gpu, None, index));
         let of_run = gpu[0].advised.remove(&n).unwrap_or_default();
         advised.add(span, advisory::advise(&cell, board.state(index), &gpu[0].cells[n], t).into_iter().chain(of_run));
         let counts: Vec<usize> = gpu.iter().map(|booked| booked.cells[n].len()).collect();

@@ -35,7 +35,7 @@ fn pretends(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fac
     if busy.spun > 0.0 || busy.ratio > t.keep_alive_most_busy_ratio {
         return None;
     }
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     if is_server(&cell, t) {
         return None;
     }
@@ -51,7 +51,7 @@ fn pretends(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fac
 /// What the GPU draws between the bursts: the least of all its samples under an owner around, within what boards of a model
 /// differ by. `None` where the model is not known.
 fn idle_watts(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<f64> {
-    let cell = |index| Cell { node: course.node, gpu: course.gpu, owner: None, index };
+    let cell = |index| Cell::of(course.node, course.gpu, None, index);
     let usual = power::model(&cell(index))?.idle;
     let rests = |i: &usize| course.is_held(*i) && course.busy(*i).is_some_and(|b| b <= t.keep_alive_most_busy_ratio);
     let around = course.node.around(index, t.derate_around_seconds).filter(rests);

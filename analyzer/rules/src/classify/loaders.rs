@@ -1,6 +1,8 @@
 //! What the loaders of a job do: compute, or wait for reads. PSI says when a task waits, not how many do, so their number is
 //! bounded from both sides here.
 
+use std::sync::OnceLock;
+
 use super::depth::HeldGpus;
 use super::spinning::GAPLESS;
 use super::work::work;
@@ -8,8 +10,19 @@ use super::{Cell, Thresholds, fed};
 use crate::median::median;
 use crate::signal::Signal;
 
+/// What rules ask of a cell for each of the cells around it: found out when the first of them does.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    cores: OnceLock<Option<f64>>,
+    worked: OnceLock<Option<f64>>,
+}
+
 /// CPUs that the job's loaders use, in the cell: what it uses beyond threads that spin while their GPU works.
 pub(super) fn cores(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    cell.load().map_or_else(|| look_for_cores(cell, t), |load| *load.cores.get_or_init(|| look_for_cores(cell, t)))
+}
+
+fn look_for_cores(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
     let of_node = || Some((cell.mean(Signal::NodeCpuBusy)? - cell.node.background_cores).max(0.0));
     let working = working_gpus(cell, t);
     let spinning = cell.mean(Signal::JobHolderCpu).map_or(working, |holders| holders.min(working));
@@ -92,6 +105,10 @@ pub(super) fn reads_as_usual(cell: &Cell<'_>, t: &Thresholds) -> bool {
 
 /// GPUs of the owner on the node that work, in the mean of the cell.
 fn worked(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
+    cell.load().map_or_else(|| look_for_worked(cell, t), |load| *load.worked.get_or_init(|| look_for_worked(cell, t)))
+}
+
+fn look_for_worked(cell: &Cell<'_>, t: &Thresholds) -> Option<f64> {
     let own = cell.node.gpus.iter().map(|gpu| Cell { gpu, ..*cell }).filter(Cell::is_held_by_owner);
     let worked: f64 = own.filter_map(|gpu| work(&gpu, t)).map(|work| work.ratio).sum();
     (worked > 0.0).then_some(worked)

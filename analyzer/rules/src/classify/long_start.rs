@@ -154,7 +154,7 @@ fn resting<'n>(nodes: &'n [Node], t: &Thresholds) -> BTreeSet<(&'n str, &'n str)
     for (node, gpu) in nodes.iter().flat_map(|node| node.gpus.iter().map(move |gpu| (node, gpu))) {
         let rests = |index: usize| {
             let owner = gpu.main_owner(index)?;
-            work(&Cell { node, gpu, owner: Some(owner), index }, t)
+            work(&Cell::of(node, gpu, Some(owner), index), t)
                 .filter(|work| work.ratio < t.sustained_busy_ratio)
                 .map(|_| owner)
         };
@@ -237,7 +237,7 @@ impl<'n> Hold<'n> {
 
     /// The share of a cell of the frame that was work.
     fn busy(&self, index: usize, t: &Thresholds) -> Option<f64> {
-        let cell = Cell { node: self.node, gpu: self.gpu, owner: Some(self.owner), index };
+        let cell = Cell::of(self.node, self.gpu, Some(self.owner), index);
         (index < self.node.cells.len()).then(|| work(&cell, t)).flatten().map(|work| work.ratio)
     }
 

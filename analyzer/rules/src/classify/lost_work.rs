@@ -74,7 +74,7 @@ fn starts_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec
     let (node, cells, owner) = (course.node, &course.node.cells, course.owner(index)?);
     let earliest = cells[index].end - ms(t.cold_start_seconds) - ms(t.lost_work_seconds);
     let crash = node.crashes.last(node, owner, &(earliest..cells[index].start))?;
-    let holds = |i: &usize| Cell { node, gpu: course.gpu, owner: Some(owner), index: *i }.is_held_by_owner();
+    let holds = |i: &usize| Cell::of(node, course.gpu, Some(owner), *i).is_held_by_owner();
     let begun = (cells.partition_point(|cell| cell.start < crash.until_ms)..=index).find(holds)?;
     let is_soon = cells[begun].start - crash.until_ms <= ms(t.lost_work_seconds)
         && cells[index].end - cells[begun].start <= ms(t.cold_start_seconds);
@@ -83,7 +83,7 @@ fn starts_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec
 
 /// Is it part of a long start that the owner began soon after a crash?
 fn starts_long_after(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     let begun_ms = cell.node.long_starts.of(&cell)?.begun_ms();
     let earliest = begun_ms - ms(t.lost_work_seconds);
     let signalled = cell.node.crashes.last(cell.node, cell.owner?, &(earliest..begun_ms)).map(|c| c.facts.clone());
@@ -106,7 +106,7 @@ fn rests_since(course: &Course<'_>, first: usize, index: usize, t: &Thresholds) 
 /// no sustained work since?
 fn starts_again(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let cells = &course.node.cells;
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     let (after_crash, after_begin) = (ms(t.lost_work_seconds), ms(t.cold_start_seconds));
     let range = cells[index].end - after_crash.max(after_begin)..cells[index].end;
     let since = |loss: &Loss| {

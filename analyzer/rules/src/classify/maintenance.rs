@@ -18,7 +18,7 @@ use goodput_exposition::sample::TimeMs;
 pub(super) const OUTAGE: Outage = Outage { class: Class::Maintenance, judge };
 
 fn judge(course: &Course<'_>, index: usize, t: &Thresholds) -> Verdict {
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: None, index };
+    let cell = Cell::of(course.node, course.gpu, None, index);
     let Some(closed) = cell.mean(Signal::NodeUnschedulable) else {
         return Verdict::without(&[Signal::NodeUnschedulable]);
     };

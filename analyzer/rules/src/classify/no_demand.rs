@@ -46,7 +46,7 @@ fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> 
 
 /// The requests of the cell, where they are known and there were none.
 fn nothing_asked(course: &Course<'_>, index: usize) -> Option<Vec<Fact>> {
-    let cell = Cell { node: course.node, gpu: course.gpu, owner: course.owner(index), index };
+    let cell = Cell::of(course.node, course.gpu, course.owner(index), index);
     let most = |signal: Signal| Some(Fact::of(signal, cell.read(signal)?.max, 0.0));
     let open = most(Signal::JobRequestsOpen)?;
     // A server that does not report waiting requests reports how many it answered between two scrapes, one perhaps

@@ -43,7 +43,7 @@ fn of_run(run: &Run, members: &[Member<'_>], booked: &[Booked<'_>], t: &Threshol
         let node = gpu.course.node;
         let beside = members.iter().filter(|other| booked[other.gpu].course.node.node == node.node).count();
         for (index, parts) in node.body.clone().zip(&gpu.cells) {
-            let cell = Cell { node, gpu: gpu.course.gpu, owner: Some(owner), index };
+            let cell = Cell::of(node, gpu.course.gpu, Some(owner), index);
             if works_alone(&cell, t) {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! What a rule is, and what it sees.
 
+use super::loaders::Load;
 use super::{Class, Evidence, Node, Thresholds};
 use crate::frame::{Elsewhere, GpuFrame, Reading, Tracks};
 use crate::signal::{Scope, Signal};
@@ -102,9 +103,25 @@ pub struct Cell<'a> {
     pub owner: Option<&'a str>,
     /// Which of the node's cells.
     pub index: usize,
+    /// What is known of the owner: looked up by name once, for rules read it all the time.
+    pub(super) job: Option<&'a Tracks>,
+    /// What its loaders did, cell by cell; empty until the node is looked at.
+    pub(super) loads: &'a [Load],
 }
 
 impl<'a> Cell<'a> {
+    /// The cell of this index.
+    #[must_use]
+    pub fn of(node: &'a Node, gpu: &'a GpuFrame, owner: Option<&'a str>, index: usize) -> Cell<'a> {
+        let (job, loads) = owner.map_or((None, None), |owner| (node.jobs.get(owner), node.loads.get(owner)));
+        Cell { node, gpu, owner, index, job, loads: loads.map_or(&[], Vec::as_slice) }
+    }
+
+    /// The same, as this owner had it.
+    pub(super) fn of_owner(&self, owner: Option<&'a str>) -> Cell<'a> {
+        Cell::of(self.node, self.gpu, owner, self.index)
+    }
+
     /// How long it is.
     pub(super) fn seconds(&self) -> f64 {
         let span = &self.node.cells[self.index];
@@ -121,8 +138,13 @@ impl<'a> Cell<'a> {
         match signal.scope() {
             Scope::Gpu => Some(&self.gpu.tracks),
             Scope::Node => Some(&self.node.host),
-            Scope::Job => self.node.jobs.get(self.owner?),
+            Scope::Job => self.job,
         }
+    }
+
+    /// What the owner's loaders did.
+    pub(super) fn load(&self) -> Option<&'a Load> {
+        self.loads.get(self.index)
     }
 
     /// The mean of a reading.

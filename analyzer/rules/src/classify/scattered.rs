@@ -172,7 +172,7 @@ fn is_free(course: &Course<'_>, index: usize) -> bool {
     let Course { node, gpu, .. } = *course;
     let counted = matches!(course.state(index).held, Held::No { confidence, .. } if confidence >= COUNTED);
     let whole_ms = (node.cells[index].end - node.cells[index].start) as f64;
-    let cell = Cell { node, gpu, owner: None, index };
+    let cell = Cell::of(node, gpu, None, index);
     let is_empty = |processes: &Reading| {
         // What bridges a gap is no sample.
         processes.max <= 0.0 && processes.samples > 0 && processes.covered_ms as f64 >= KNOWN * whole_ms
@@ -187,7 +187,7 @@ fn is_free(course: &Course<'_>, index: usize) -> bool {
 /// The NUMA node of the GPU, where it is told in any cell.
 fn numa_node<'a>(course: &Course<'a>) -> Option<&'a str> {
     let Course { node, gpu, .. } = *course;
-    (0..node.cells.len()).find_map(|index| Cell { node, gpu, owner: None, index }.numa_node())
+    (0..node.cells.len()).find_map(|index| Cell::of(node, gpu, None, index).numa_node())
 }
 
 /// The set, such as `n1, NUMA node 0: GPU-1 GPU-3`.

@@ -10,7 +10,7 @@ pub(super) const PHASE: Phase = Phase { class: Class::ColdStart, takes_work: tru
 fn mark(course: &Course<'_>, index: usize, t: &Thresholds) -> Option<Vec<Fact>> {
     let owner = course.owner(index)?;
     let cells = &course.node.cells;
-    let at = |index| Cell { node: course.node, gpu: course.gpu, owner: Some(owner), index };
+    let at = |index| Cell::of(course.node, course.gpu, Some(owner), index);
     let is_silent = |i: &usize| course.owner(*i) == Some(owner) && !answers_scrapes(&at(*i));
     let near = course.node.around(index, t.cold_start_seconds);
     let answers =

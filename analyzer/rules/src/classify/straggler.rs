@@ -159,7 +159,7 @@ fn rank<'a>(Member { gpu, owner }: Member<'_>, booked: &Booked<'a>, span: &Range
     // A rank that has nothing to do while others wait in a collective is not in it, whatever holds it up.
     by_class.retain(|class, _| is_cause(*class) || *class == Class::Unexplained);
     let owner = frame.owners[most.1].iter().map(|(owner, _)| &**owner).find(|name| *name == owner);
-    Some(Rank { gpu, cell: Cell { node, gpu: frame, owner, index: most.1 }, waiting, working, causes: by_class })
+    Some(Rank { gpu, cell: Cell::of(node, frame, owner, most.1), waiting, working, causes: by_class })
 }
 
 /// Is it known that the GPU had nothing to do? What is unexplained for want of a busy signal may be work.

@@ -22,18 +22,18 @@ const OFTEN: f64 = 1.0 / 3.0;
 
 /// The share of its busy time in which kernels did nothing.
 pub(super) fn lost(cell: &Cell<'_>, t: &Thresholds) -> Option<Lost> {
+    let (signal, watts) = power::drawn(cell).filter(|_| runs_on(cell, t))?;
     let (line, hard) = (power::level(cell, t.power_near_idle_ratio)?, power::level(cell, t.spinning_power_ratio)?);
     let at_work = top(cell, t).filter(|top| *top >= hard && *top > line)?;
-    if is_slowed(cell, at_work, t) {
+    let share = |watts: f64| (watts - line) / (at_work - line);
+    let lost = 1.0 - share(watts).clamp(0.0, 1.0);
+    if lost < t.shallow_ratio || is_slowed(cell, at_work, t) {
         return None;
     }
-    let share = |watts: f64| (watts - line) / (at_work - line);
-    let (signal, watts) = power::drawn(cell).filter(|_| runs_on(cell, t))?;
-    let lost = 1.0 - share(watts).clamp(0.0, 1.0);
     let lowest: Vec<f64> = samples(cell, t.idle_window_seconds, t).map(|(_, power)| share(power.min)).collect();
     let least = lowest.iter().copied().reduce(f64::min)?;
     let mixed = lowest.iter().filter(|low| **low <= MIXED).count();
-    if least > LOW || (mixed as f64) < OFTEN * lowest.len() as f64 || lost < t.shallow_ratio {
+    if least > LOW || (mixed as f64) < OFTEN * lowest.len() as f64 {
         return None;
     }
     let kept = line + (1.0 - t.shallow_ratio) * (at_work - line);

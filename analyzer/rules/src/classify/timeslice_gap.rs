@@ -18,7 +18,7 @@ fn judge(cell: &Cell<'_>, t: &Thresholds) -> Verdict {
     }
     let signals = [Signal::NodeMps, Signal::SmActive];
     let [Some(mps), Some(active)] = signals.map(|signal| cell.mean(signal)) else { return Verdict::without(&signals) };
-    let used = |owner: &str| Cell { owner: Some(owner), ..*cell }.mean(Signal::JobCpuUsage);
+    let used = |owner: &str| cell.of_owner(Some(owner)).mean(Signal::JobCpuUsage);
     let Some(used): Option<Vec<f64>> = owners.iter().map(|(owner, _)| used(owner)).collect() else {
         return Verdict::without(&[Signal::JobCpuUsage]);
     };

@@ -1,6 +1,10 @@
 //! What is noted of every cell of every GPU before rules are asked, for they compare a cell with many others.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::busy::{Busy, busy};
+use super::loaders::Load;
 use super::{Cell, Node, Thresholds, cpu, depth, power};
 use crate::frame::{GpuFrame, Work};
 use crate::signal::{LADDER, Signal};
@@ -49,16 +53,20 @@ pub(super) fn note(node: &mut Node, t: &Thresholds) {
     node.gpus.iter_mut().zip(idle_watts).for_each(|(gpu, watts)| gpu.idle_watts = watts);
     let cells = |gpu| (0..node.cells.len()).map(move |index| (gpu, index));
     let noted: Vec<Vec<Option<Work>>> = (node.gpus.iter())
-        .map(|gpu| cells(gpu).map(|(gpu, index)| look(&Cell { node, gpu, owner: None, index }, t)).collect())
+        .map(|gpu| cells(gpu).map(|(gpu, index)| look(&Cell::of(node, gpu, None, index), t)).collect())
         .collect();
     node.background_cores = cpu::background(node, t);
     node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
+    let owners: BTreeSet<&Arc<str>> =
+        node.gpus.iter().flat_map(|gpu| gpu.owners.iter().flatten()).map(|(o, _)| o).collect();
+    let empty = || node.cells.iter().map(|_| Load::default()).collect();
+    node.loads = owners.into_iter().map(|owner| (Arc::clone(owner), empty())).collect();
 }
 
 /// What the board draws with a context and without work. Memory in use shows the context, and no busy signal shows work.
 fn idle_watts(node: &Node, gpu: &GpuFrame, t: &Thresholds) -> Option<f64> {
     let rests = |index| {
-        let cell = Cell { node, gpu, owner: None, index };
+        let cell = Cell::of(node, gpu, None, index);
         let most =
             LADDER.into_iter().filter_map(|signal| cell.read(signal)).map(|reading| reading.max).reduce(f64::max)?;
         cell.read(Signal::FbUsed).filter(|used| used.min >= t.held_fb_bytes)?;

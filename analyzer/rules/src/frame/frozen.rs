@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::identity::Target;
-use super::piece::{Piece, STALENESS_MS};
+use super::piece::STALENESS_MS;
 use super::{DEFAULT_INTERVAL_MS, Source};
 use crate::signal::{Entity, Kind, Signal};
 use goodput_exposition::sample::{Sample, TimeMs};
@@ -40,14 +40,14 @@ impl<'a> Doubt<'a> {
         Doubt { frozen: Arc::new(frozen), silent: Arc::new(silent) }
     }
 
-    /// Is the piece of the series no reading?
-    pub(super) fn spoils(&self, source: &Source<'_>, piece: &Piece) -> bool {
-        let within = |spans: &Spans<'a>| {
-            let of_target = spans.iter().filter(|(target, _)| **target == source.target);
-            of_target.flat_map(|(_, spans)| spans).any(|s| s.contains(&piece.span.start))
-        };
+    /// When the series is no reading, in two lists.
+    pub(super) fn of_source(&self, source: &Source<'_>) -> [&[Range<TimeMs>]; 2] {
         // Who holds a GPU is not read from it.
-        within(&self.frozen) || (source.meaning.signal.kind() != Kind::State && within(&self.silent))
+        let silent = (source.meaning.signal.kind() != Kind::State).then_some(&self.silent);
+        [Some(&self.frozen), silent].map(|spans| {
+            let of_target = spans.and_then(|spans| spans.iter().find(|(target, _)| **target == source.target));
+            of_target.map_or(&[][..], |(_, spans)| spans)
+        })
     }
 
     pub(super) fn frozen(&self) -> Vec<Range<TimeMs>> {
@@ -61,17 +61,35 @@ impl<'a> Doubt<'a> {
 
 /// Spans in which no value of the target changes in its last bit for as long, though one has to.
 fn frozen_spans(sources: &[&Source<'_>], frozen_ms: i64) -> Vec<Range<TimeMs>> {
-    let mut changes: Vec<TimeMs> = sources.iter().flat_map(|source| changes(source.samples)).collect();
+    let quiet = quiet(sources, frozen_ms);
     let interval = sources.iter().filter_map(|s| s.interval_ms()).min().unwrap_or(DEFAULT_INTERVAL_MS);
-    changes.sort_unstable();
-    changes.dedup();
-    changes.push(TimeMs::MAX);
-    let still = |pair: &[TimeMs]| {
-        let last = sources.iter().filter_map(|s| last_before(s.samples, pair[1])).max()?;
-        Some(pair[0]..pair[1].min(last + interval.min(STALENESS_MS)))
+    let still = |quiet: Range<TimeMs>| {
+        let last = sources.iter().filter_map(|s| last_before(s.samples, quiet.end)).max()?;
+        Some(quiet.start..quiet.end.min(last + interval.min(STALENESS_MS)))
     };
-    let spans = changes.windows(2).filter_map(still).filter(|span| span.end - span.start >= frozen_ms);
+    let spans = quiet.into_iter().filter_map(still).filter(|span| span.end - span.start >= frozen_ms);
     spans.filter(|span| has_to_move(sources, span, frozen_ms)).collect()
+}
+
+/// The stretches, from one change to the next of any of the series, that are at least this long. One series that moves
+/// leaves next to nothing of them, so that the others are looked at only there.
+fn quiet(sources: &[&Source<'_>], least_ms: i64) -> Vec<Range<TimeMs>> {
+    let mut quiet = vec![TimeMs::MIN..TimeMs::MAX];
+    for source in sources {
+        let split = |stretch: Range<TimeMs>| {
+            let mut parts = Vec::new();
+            let end = changes_within(source.samples, &stretch).fold(stretch.start, |start, change| {
+                parts.push(start..change);
+                change
+            });
+            parts.push(end..stretch.end);
+            parts
+        };
+        quiet = quiet.into_iter().flat_map(split).filter(|s| s.end.saturating_sub(s.start) >= least_ms).collect();
+    }
+    // What comes before the first change of all is before the first sample.
+    quiet.retain(|stretch| stretch.start > TimeMs::MIN);
+    quiet
 }
 
 fn last_before(samples: &[Sample], time: TimeMs) -> Option<TimeMs> {
@@ -86,6 +104,14 @@ fn changes(samples: &[Sample]) -> impl Iterator<Item = TimeMs> {
     };
     let first = samples.first().map(|s| s.time_ms);
     first.into_iter().chain(samples.windows(2).filter(changed).map(|pair| pair[1].time_ms))
+}
+
+/// Those between the borders of the stretch.
+fn changes_within(samples: &[Sample], stretch: &Range<TimeMs>) -> impl Iterator<Item = TimeMs> {
+    let (from, to) = (stretch.start, stretch.end);
+    // The sample before the first of them tells whether that one is a change.
+    let before = samples.partition_point(|s| s.time_ms <= from).saturating_sub(1);
+    changes(&samples[before..]).skip_while(move |time| *time <= from).take_while(move |time| *time < to)
 }
 
 /// Is there a value that moves as long as it is read: a counter of energy or of observed time, or the power of a board at

@@ -1,6 +1,6 @@
 //! One GPU on the grid: its readings, who held it, and what of each cell is known at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct GpuFrame {
     /// Its signals.
     pub tracks: Tracks,
     /// Per cell, who held it and for how many milliseconds of the cell; in order of name. The name is one and the same
-    /// text in all cells.
+    /// text in all cells of the node.
     pub owners: Vec<Vec<(Arc<str>, i64)>>,
     /// Per cell, the milliseconds for which anything is known of it. The rest is a hole in the data, or time in which there
     /// was no such instance.
@@ -101,6 +101,7 @@ impl GpuFrame {
     /// The GPU, then its instances.
     pub(super) fn all(
         uuid: &str,
+        names: &mut Names,
         sources: &[&Source<'_>],
         here: &[Range<TimeMs>],
         Grid { cells, known_from, frozen_ms, .. }: &Grid,
@@ -132,8 +133,8 @@ impl GpuFrame {
         let gpu = GpuFrame {
             uuid: uuid.to_owned(),
             instance: None,
-            tracks: Tracks::of(&whole, cells, |source, p| watched.proves(source, p)),
-            owners: owners(&own(&whole), cells, &watched),
+            tracks: Tracks::of(&whole, cells, |source| Some(watched.proof(source))),
+            owners: owners(&own(&whole), cells, &watched, names),
             known_ms,
             here: here.to_vec(),
             here_ms,
@@ -147,8 +148,8 @@ impl GpuFrame {
         };
         let instances = parts.iter().zip(there).zip(shares);
         let doubt = &watched.doubt;
-        let instances =
-            instances.map(|((part, there), share_ms)| gpu.instance(part, (&whole, doubt), there, share_ms, cells));
+        let instances = instances
+            .map(|((part, there), share_ms)| gpu.instance(part, (&whole, doubt), there, share_ms, (cells, names)));
         let instances: Vec<GpuFrame> = instances.collect();
         [gpu].into_iter().chain(instances).collect()
     }
@@ -159,7 +160,7 @@ impl GpuFrame {
         (board, doubt): (&[&Source<'_>], &Doubt<'_>),
         there: Vec<Range<TimeMs>>,
         share_ms: Vec<i64>,
-        cells: &[Range<TimeMs>],
+        (cells, names): (&[Range<TimeMs>], &mut Names),
     ) -> GpuFrame {
         let watched = Watched { doubt: doubt.clone(), ..Watched::of(&part.sources) };
         let shared = board.iter().filter(|s| s.meaning.signal.is_shared_by_instances());
@@ -168,8 +169,8 @@ impl GpuFrame {
             uuid: self.uuid.clone(),
             instance: Some(part.instance.clone()),
             model: self.model.clone(),
-            tracks: Tracks::of(&signals, cells, |source, p| watched.proves(source, p)),
-            owners: owners(&part.sources, cells, &watched),
+            tracks: Tracks::of(&signals, cells, |source| Some(watched.proof(source))),
+            owners: owners(&part.sources, cells, &watched, names),
             known_ms: union_ms(there, cells),
             here: self.here.clone(),
             here_ms: self.here_ms.clone(),
@@ -202,8 +203,11 @@ pub(super) fn is_let_go(sources: &[&Source<'_>], cells: &[Range<TimeMs>]) -> boo
         owners.windows(2).any(|pair| gone(&pair[0], &pair[1]))
     };
     let whole = whole(sources);
-    ends(&owners(&own(&whole), cells, &Watched::of(&whole)))
-        || mig::parts(sources).iter().any(|part| ends(&owners(&part.sources, cells, &Watched::of(&part.sources))))
+    let names = &mut Names::new();
+    ends(&owners(&own(&whole), cells, &Watched::of(&whole), names))
+        || mig::parts(sources)
+            .iter()
+            .any(|part| ends(&owners(&part.sources, cells, &Watched::of(&part.sources), names)))
 }
 
 /// A GPU's name and last error are reported even while it cannot be read, so they do not say what it does. That it is
@@ -244,8 +248,9 @@ impl<'a> Watched<'a> {
     pub(super) fn spans(&self, sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
         let mut spans: Vec<Range<TimeMs>> = Vec::new();
         for source in sources {
+            let proof = self.proof(source);
             for piece in source.pieces().iter() {
-                if !says_what_it_does(source.meaning.signal, piece) || !self.proves(source, piece) {
+                if !says_what_it_does(source.meaning.signal, piece) || !proof.holds(piece) {
                     continue;
                 }
                 match spans.last_mut() {
@@ -257,22 +262,54 @@ impl<'a> Watched<'a> {
         spans
     }
 
-    /// May the piece be used? Coarse ones need the proof that the process lived; busy time needs to have been observed.
-    fn proves(&self, source: &Source<'_>, piece: &Piece) -> bool {
-        if self.doubt.spoils(source, piece) {
+    /// Which pieces of the series may be used.
+    fn proof(&self, source: &Source<'_>) -> Proof<'_> {
+        let is_watch = matches!(source.meaning.signal, Signal::GpuBusy | Signal::GpuObserved);
+        let unseen = if is_watch { &self.unseen[..] } else { &[] };
+        Proof { doubted: self.doubt.of_source(source), unseen, lived: &self.lived }
+    }
+}
+
+/// Which pieces of a series may be used.
+pub(super) struct Proof<'w> {
+    doubted: [&'w [Range<TimeMs>]; 2],
+    unseen: &'w [Range<TimeMs>],
+    lived: &'w [Range<TimeMs>],
+}
+
+impl Proof<'_> {
+    /// Coarse ones need the proof that the process lived; busy time needs to have been observed.
+    pub(super) fn holds(&self, piece: &Piece) -> bool {
+        if self.doubted.iter().any(|spans| spans.iter().any(|s| s.contains(&piece.span.start))) {
             return false;
         }
         let within =
             |spans: &[Range<TimeMs>]| spans.iter().any(|s| s.start <= piece.span.start && piece.span.end <= s.end);
-        let is_watch = matches!(source.meaning.signal, Signal::GpuBusy | Signal::GpuObserved);
-        if piece.coarse { within(&self.lived) } else { !(is_watch && within(&self.unseen)) }
+        if piece.coarse { within(self.lived) } else { !within(self.unseen) }
     }
+}
+
+/// The names of a node's owners. Rules compare them all the time: one text each is told by where it lies.
+pub(super) type Names = BTreeSet<Arc<str>>;
+
+fn one_text(names: &mut Names, name: &str) -> Arc<str> {
+    if let Some(known) = names.get(name) {
+        return Arc::clone(known);
+    }
+    let name: Arc<str> = name.into();
+    names.insert(Arc::clone(&name));
+    name
 }
 
 /// Owners per cell. Where our exporter states who holds the GPU, the pods that other series name are left out: they are
 /// the same holders under another name.
-fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched<'_>) -> Vec<Vec<(Arc<str>, i64)>> {
-    let per_cell = |is_wanted: fn(Signal) -> bool| {
+fn owners(
+    sources: &[&Source<'_>],
+    cells: &[Range<TimeMs>],
+    watched: &Watched<'_>,
+    names: &mut Names,
+) -> Vec<Vec<(Arc<str>, i64)>> {
+    let mut per_cell = |is_wanted: fn(Signal) -> bool| {
         let mut by_name: BTreeMap<String, Vec<&Source<'_>>> = BTreeMap::new();
         for source in sources.iter().filter(|s| is_wanted(s.meaning.signal)) {
             if let Some(owner) = source.owner() {
@@ -281,7 +318,7 @@ fn owners(sources: &[&Source<'_>], cells: &[Range<TimeMs>], watched: &Watched<'_
         }
         let mut held = vec![Vec::new(); cells.len()];
         for (owner, sources) in by_name {
-            let owner: Arc<str> = owner.into();
+            let owner = one_text(names, &owner);
             for (cell, ms) in union_ms(watched.spans(&sources), cells).into_iter().enumerate().filter(|(_, ms)| *ms > 0)
             {
                 held[cell].push((Arc::clone(&owner), ms));

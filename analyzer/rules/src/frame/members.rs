@@ -100,8 +100,9 @@ impl<'s, 'a> Members<'s, 'a> {
         grid: Grid,
     ) -> NodeFrame {
         let here = |uuid: &str| self.here.get(uuid).map_or(&[][..], Vec::as_slice);
-        let gpus = self.gpus.iter().flat_map(|(uuid, s)| GpuFrame::all(uuid, s, here(uuid), &grid, window.end));
-        let gpus: Vec<GpuFrame> = gpus.collect();
+        let mut names = gpu::Names::new();
+        let of_gpu = |(uuid, s): (&&str, &Vec<_>)| GpuFrame::all(uuid, &mut names, s, here(uuid), &grid, window.end);
+        let gpus: Vec<GpuFrame> = self.gpus.iter().flat_map(of_gpu).collect();
         let Grid { cells, body, .. } = grid;
         let mut jobs: BTreeMap<&str, Vec<&Source<'a>>> = self.jobs.iter().map(|(o, s)| (*o, s.clone())).collect();
         for server in servers.iter().filter(|s| s.target.cluster == id.cluster) {
@@ -112,11 +113,11 @@ impl<'s, 'a> Members<'s, 'a> {
             }
         }
         jobs.values_mut().for_each(of_one_server);
-        let jobs = jobs.into_iter().map(|(o, s)| (o.to_owned(), Tracks::of(&s, &cells, |_, _| true))).collect();
+        let jobs = jobs.into_iter().map(|(o, s)| (o.to_owned(), Tracks::of(&s, &cells, |_| None))).collect();
         NodeFrame {
             cluster: id.cluster.to_string(),
             node: id.shown(),
-            host: Tracks::of(&self.host, &cells, |_, _| true),
+            host: Tracks::of(&self.host, &cells, |_| None),
             jobs,
             gpus,
             told: Arc::default(),

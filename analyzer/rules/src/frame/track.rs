@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
 
+use super::gpu::Proof;
 use super::grid::interval_ms;
 use super::identity::Target;
 use super::piece::{Piece, Reading, pieces, readings};
@@ -62,11 +63,12 @@ impl Tracks {
     }
 
     /// The readings of one entity. Parts (CPUs, disks) are summed within one metric of one target; of several metrics,
-    /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum.
-    pub(crate) fn of(
+    /// targets or replicas that tell the same thing, the one that covers the most of a cell is taken, never the sum. `proof`
+    /// tells which pieces of a series may be used: all, where it says nothing.
+    pub(super) fn of<'w>(
         sources: &[&Source<'_>],
         cells: &[Range<TimeMs>],
-        keep: impl Fn(&Source<'_>, &Piece) -> bool,
+        proof: impl Fn(&Source<'_>) -> Option<Proof<'w>>,
     ) -> Tracks {
         let mut origins: BTreeMap<(Key, usize, Target<'_>), Parts<'_, '_>> = BTreeMap::new();
         for source in sources {
@@ -80,7 +82,7 @@ impl Tracks {
             let mut engines: BTreeMap<_, Track> = BTreeMap::new();
             for same in parts.values() {
                 let engine = same.first().filter(|_| key.0.is_mean_of_engines()).map(|one| engine_of(one.labels));
-                let track = one_part(key.0, same, cells, &keep);
+                let track = one_part(key.0, same, cells, &proof);
                 let known = engines.remove(&engine);
                 engines.insert(engine, if let Some(known) = known { zip(known, track, sum) } else { track });
             }
@@ -112,16 +114,18 @@ fn numbered<T: Default>(all: &mut Vec<T>, signal: Signal) -> &mut T {
 
 /// Series of one part: gauges of one target that differ in other labels (such as the pod) are one level after another;
 /// counters are not, for two replicas' samples of one counter interleave and would look like resets.
-fn one_part(
+fn one_part<'w>(
     signal: Signal,
     same: &[&Source<'_>],
     cells: &[Range<TimeMs>],
-    keep: impl Fn(&Source<'_>, &Piece) -> bool,
+    proof: impl Fn(&Source<'_>) -> Option<Proof<'w>>,
 ) -> Track {
     let track = |source: &Source<'_>, pieces: &[Piece], samples: &[Sample]| {
-        let kept = match pieces.iter().all(|p| keep(source, p)) {
-            true => Cow::Borrowed(pieces),
-            false => pieces.iter().filter(|p| keep(source, p)).cloned().collect(),
+        let kept = match proof(source) {
+            Some(proof) if !pieces.iter().all(|p| proof.holds(p)) => {
+                pieces.iter().filter(|p| proof.holds(p)).cloned().collect()
+            }
+            _ => Cow::Borrowed(pieces),
         };
         readings(signal, &kept, samples, cells)
     };

@@ -50,12 +50,14 @@ macro_rules! signals {
 
             /// Whose it is.
             #[must_use]
+            #[inline]
             pub const fn scope(self) -> Scope {
                 match self { $(Signal::$variant => Scope::$scope),* }
             }
 
             /// How samples become readings.
             #[must_use]
+            #[inline]
             pub fn kind(self) -> Kind {
                 match self { $(Signal::$variant => Kind::$kind),* }
             }
@@ -70,12 +72,14 @@ macro_rules! signals {
             /// which leak into scrapes, cannot; neither can NaN. What rules divide by has a lowest value above 0: a limit
             /// of 1e-305 cores is none.
             #[must_use]
+            #[inline]
             pub fn admits(self, value: f64) -> bool {
                 let (min, max) = self.range();
                 (min..=max).contains(&value)
             }
 
             /// The lowest is 0 unless the row says otherwise.
+            #[inline]
             fn range(self) -> (f64, f64) {
                 match self { $(Signal::$variant => (0.0 $(+ $min)?, $max)),* }
             }

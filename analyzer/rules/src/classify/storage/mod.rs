@@ -49,7 +49,7 @@ pub(super) fn name(booked: &mut [Booked<'_>], start_ms: TimeMs, t: &Thresholds) 
         for (parts, index) in cells.iter_mut().zip(course.node.body.clone()) {
             for (part, _) in parts.iter_mut().filter(|(part, _)| part.cause.is_none()) {
                 let owner = part.owner.clone();
-                let cell = Cell { node: course.node, gpu: course.gpu, owner: owner.as_deref(), index };
+                let cell = Cell::of(course.node, course.gpu, owner.as_deref(), index);
                 cause(part, &cell, &best, t);
             }
         }
