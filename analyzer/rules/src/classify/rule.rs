@@ -130,10 +130,12 @@ impl<'a> Cell<'a> {
 
     /// The reading of a signal: of the GPU, its node or its owner, as the signal's scope says; `None` is not known.
     #[must_use]
+    #[inline]
     pub fn read(&self, signal: Signal) -> Option<&'a Reading> {
         self.tracks(signal)?.read(signal, self.index)
     }
 
+    #[inline]
     fn tracks(&self, signal: Signal) -> Option<&'a Tracks> {
         match signal.scope() {
             Scope::Gpu => Some(&self.gpu.tracks),
@@ -149,6 +151,7 @@ impl<'a> Cell<'a> {
 
     /// The mean of a reading.
     #[must_use]
+    #[inline]
     pub fn mean(&self, signal: Signal) -> Option<f64> {
         self.read(signal).map(|r| r.mean)
     }
@@ -177,6 +180,7 @@ impl<'a> Cell<'a> {
 
     /// Does the cell's owner hold the cell's GPU? One that is not known holds nothing.
     #[must_use]
+    #[inline]
     pub fn is_held_by_owner(&self) -> bool {
         self.owner.is_some_and(|owner| self.gpu.is_held_by(owner, self.index))
     }

@@ -10,6 +10,7 @@ use crate::frame::{GpuFrame, Work};
 use crate::signal::{LADDER, Signal};
 
 /// How much of the cell was work, and how that went. `None` where no signal says anything.
+#[inline]
 pub(super) fn work(cell: &Cell<'_>, t: &Thresholds) -> Option<Work> {
     cell.gpu.work.get(cell.index).map_or_else(|| look(cell, t), |noted| *noted)
 }

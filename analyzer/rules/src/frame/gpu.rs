@@ -87,6 +87,7 @@ impl GpuFrame {
 
     /// Did this owner hold it in the cell of this index?
     #[must_use]
+    #[inline]
     pub fn is_held_by(&self, owner: &str, cell: usize) -> bool {
         // Rules ask this all the time, for the most part with a name from here.
         self.owners[cell].iter().any(|(name, _)| ptr::eq(&**name, owner) || **name == *owner)
@@ -212,12 +213,8 @@ pub(super) fn is_let_go(sources: &[&Source<'_>], cells: &[Range<TimeMs>]) -> boo
 
 /// A GPU's name and last error are reported even while it cannot be read, so they do not say what it does. That it is
 /// lost does: nothing else can be known of it then.
-fn says_what_it_does(signal: Signal, piece: &Piece) -> bool {
-    match signal {
-        Signal::GpuInfo | Signal::GpuXid | Signal::GpuXidRestartApp | Signal::GpuXidReset => false,
-        Signal::GpuLost => piece.value > 0.0,
-        _ => true,
-    }
+fn says_what_gpu_does(signal: Signal) -> bool {
+    !matches!(signal, Signal::GpuInfo | Signal::GpuXid | Signal::GpuXidRestartApp | Signal::GpuXidReset)
 }
 
 /// What the exporter's count of observed time says about its other series of a GPU.
@@ -247,10 +244,10 @@ impl<'a> Watched<'a> {
     /// When the sources tell what the GPU does: of each in order, those that touch as one.
     pub(super) fn spans(&self, sources: &[&Source<'_>]) -> Vec<Range<TimeMs>> {
         let mut spans: Vec<Range<TimeMs>> = Vec::new();
-        for source in sources {
-            let proof = self.proof(source);
+        for source in sources.iter().filter(|s| says_what_gpu_does(s.meaning.signal)) {
+            let (proof, is_of_lost) = (self.proof(source), source.meaning.signal == Signal::GpuLost);
             for piece in source.pieces().iter() {
-                if !says_what_it_does(source.meaning.signal, piece) || !proof.holds(piece) {
+                if (is_of_lost && piece.value <= 0.0) || !proof.holds(piece) {
                     continue;
                 }
                 match spans.last_mut() {
@@ -279,7 +276,17 @@ pub(super) struct Proof<'w> {
 
 impl Proof<'_> {
     /// Coarse ones need the proof that the process lived; busy time needs to have been observed.
+    #[inline]
     pub(super) fn holds(&self, piece: &Piece) -> bool {
+        self.has_no_doubt() && !piece.coarse || self.holds_after_all(piece)
+    }
+
+    /// Most series: nothing speaks against any piece that bridges no gap.
+    fn has_no_doubt(&self) -> bool {
+        self.unseen.is_empty() && self.doubted.iter().all(|spans| spans.is_empty())
+    }
+
+    fn holds_after_all(&self, piece: &Piece) -> bool {
         if self.doubted.iter().any(|spans| spans.iter().any(|s| s.contains(&piece.span.start))) {
             return false;
         }

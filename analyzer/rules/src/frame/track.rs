@@ -33,6 +33,7 @@ pub struct Tracks {
 impl Tracks {
     /// The signal in the cell of this index; `None` where nothing is known.
     #[must_use]
+    #[inline]
     pub fn read(&self, signal: Signal, cell: usize) -> Option<&Reading> {
         self.plain.get(signal as usize)?.get(cell)?.as_ref()
     }
