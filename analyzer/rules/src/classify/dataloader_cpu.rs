@@ -117,7 +117,7 @@ fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     {
         return None;
     }
-    let usual = cheapest(cell, cores, t).filter(|usual| per_work >= usual * t.like_batch_ratio)?;
+    let usual = cheapest(cell, cores, per_work, t)?;
     if is_behind(cell, t) || !loaders::reads_as_usual(cell, t) {
         return None;
     }
@@ -136,14 +136,21 @@ fn costlier(cell: &Cell<'_>, t: &Thresholds) -> Option<Seen> {
     Some(Seen { share, confidence: if is_job { INFERRED } else { NODE_WIDE }, facts })
 }
 
-/// The CPU time for each second of work that a tenth of the cells around do with, of those in which no more CPUs were used.
-fn cheapest(cell: &Cell<'_>, cores: f64, t: &Thresholds) -> Option<f64> {
+/// The CPU time for each second of work that a tenth of the cells around do with, of those in which no more CPUs were used;
+/// only where this cell's is as far above that as batches may be apart.
+fn cheapest(cell: &Cell<'_>, cores: f64, per_work: f64, t: &Thresholds) -> Option<f64> {
     let with = |cell: Cell<'_>| Some((loaders::cores(&cell, t)?, loaders::cores_per_work(&cell, t)?));
-    let all: Vec<(f64, f64)> = loaders::at_work_around(cell, t).filter_map(with).collect();
-    let mut less: Vec<f64> = all.iter().filter(|(used, _)| *used <= cores).map(|(_, per_work)| *per_work).collect();
-    less.sort_by(f64::total_cmp);
-    let tenth = (all.len() / 10).max(t.deep_cells as usize);
-    less.get(tenth.saturating_sub(1)).copied()
+    let all = || loaders::at_work_around(cell, t).filter_map(with);
+    let is_cheaper = |other: f64| per_work >= other * t.like_batch_ratio;
+    let (mut count, mut cheaper) = (0, Vec::new());
+    for (used, other) in all() {
+        count += 1;
+        cheaper.extend(Some(other).filter(|other| used <= cores && is_cheaper(*other)));
+    }
+    // Those that are left out are dearer than these: the one that is asked for is among these, or it is none.
+    cheaper.sort_by(f64::total_cmp);
+    let tenth = (count / 10).max(t.deep_cells as usize);
+    cheaper.get(tenth.saturating_sub(1)).copied()
 }
 
 /// Does another GPU of the owner on the node work more? Then what all loaders use says nothing of this one's.

@@ -286,6 +286,10 @@ fn sight(cell: &Cell<'_>, measure: usize, here: f64, t: &Thresholds) -> Sight {
     // The depths from which `lost_at_most` is the ratio or more, worked out once for all cells.
     let kept = 1.0 - t.shallow_ratio;
     let (bar, bar_of_spinning) = ((here - t.shallow_ratio * spinning) / kept, here / kept);
+    let is_alike = |(lowest, highest): (f64, f64)| lowest >= least && highest < bar && highest < bar_of_spinning;
+    if cell.gpu.extremes.depths[measure].is_some_and(is_alike) && cell.is_held_by_owner() {
+        return Sight::Usual;
+    }
     let (mut all, mut enough, mut deeper) = (0, 0, 0);
     for (depth, _) in busy_around(cell, measure, t) {
         all += 1;

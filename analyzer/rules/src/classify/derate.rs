@@ -49,6 +49,9 @@ pub(super) fn usual_clock(cell: &Cell<'_>, t: &Thresholds, fit: impl Fn(&Cell<'_
 /// Whether that median, of all such cells, fulfils a condition that holds for every clock below one for which it holds;
 /// `None` where there is none. Nothing is sorted for that.
 pub(super) fn is_usual_clock(cell: &Cell<'_>, t: &Thresholds, condition: impl Fn(f64) -> bool) -> Option<bool> {
+    if is_held_by_all(cell, &condition) {
+        return Some(true);
+    }
     let most = cell.node.gpus.len() * cell.node.around(cell.index, t.derate_around_seconds).len();
     let (mut all, mut fulfil) = (0, 0);
     for clock in clocks(cell, t, |_| true)? {
@@ -60,6 +63,13 @@ pub(super) fn is_usual_clock(cell: &Cell<'_>, t: &Thresholds, condition: impl Fn
         }
     }
     (all > 0).then_some(fulfil > all / 2)
+}
+
+/// Does the condition hold for the highest clock of all that may be compared, and so for each of them? The cell's own is one.
+fn is_held_by_all(cell: &Cell<'_>, condition: impl Fn(f64) -> bool) -> bool {
+    let clock = cell.gpu.work.get(cell.index).and_then(|work| work.as_ref()?.clock);
+    let highest = cell.node.gpus.iter().filter_map(|gpu| gpu.extremes.clock).reduce(f64::max);
+    cell.gpu.model.is_some() && clock.is_some() && highest.is_some_and(condition)
 }
 
 fn clocks<'a>(

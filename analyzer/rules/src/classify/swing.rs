@@ -24,9 +24,14 @@ const OFTEN: f64 = 1.0 / 3.0;
 pub(super) fn lost(cell: &Cell<'_>, t: &Thresholds) -> Option<Lost> {
     let (signal, watts) = power::drawn(cell).filter(|_| runs_on(cell, t))?;
     let (line, hard) = (power::level(cell, t.power_near_idle_ratio)?, power::level(cell, t.spinning_power_ratio)?);
+    // However much is drawn at work: no sample is higher.
+    let lost_at = |at_work: f64| 1.0 - ((watts - line) / (at_work - line)).clamp(0.0, 1.0);
+    if cell.gpu.extremes.watts.is_some_and(|most| most > line && lost_at(most) < t.shallow_ratio) {
+        return None;
+    }
     let at_work = top(cell, t).filter(|top| *top >= hard && *top > line)?;
     let share = |watts: f64| (watts - line) / (at_work - line);
-    let lost = 1.0 - share(watts).clamp(0.0, 1.0);
+    let lost = lost_at(at_work);
     if lost < t.shallow_ratio || is_slowed(cell, at_work, t) {
         return None;
     }

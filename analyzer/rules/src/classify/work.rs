@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::busy::{Busy, busy};
 use super::loaders::Load;
 use super::{Cell, Node, Thresholds, cpu, depth, power};
-use crate::frame::{GpuFrame, Work};
+use crate::frame::{Extremes, GpuFrame, Work};
 use crate::signal::{LADDER, Signal};
 
 /// How much of the cell was work, and how that went. `None` where no signal says anything.
@@ -57,11 +57,27 @@ pub(super) fn note(node: &mut Node, t: &Thresholds) {
         .map(|gpu| cells(gpu).map(|(gpu, index)| look(&Cell::of(node, gpu, None, index), t)).collect())
         .collect();
     node.background_cores = cpu::background(node, t);
-    node.gpus.iter_mut().zip(noted).for_each(|(gpu, noted)| gpu.work = noted);
+    for (gpu, noted) in node.gpus.iter_mut().zip(noted) {
+        (gpu.extremes, gpu.work) = (extremes(gpu, &noted), noted);
+    }
     let owners: BTreeSet<&Arc<str>> =
         node.gpus.iter().flat_map(|gpu| gpu.owners.iter().flatten()).map(|(o, _)| o).collect();
     let empty = || node.cells.iter().map(|_| Load::default()).collect();
     node.loads = owners.into_iter().map(|owner| (Arc::clone(owner), empty())).collect();
+}
+
+fn extremes(gpu: &GpuFrame, noted: &[Option<Work>]) -> Extremes {
+    let told = || noted.iter().flatten();
+    let watts = (0..noted.len()).filter_map(|index| gpu.tracks.read(Signal::GpuPower, index));
+    let span = |measure: usize| {
+        let depths = || told().filter_map(|work| work.depths[measure]);
+        depths().reduce(f64::min).zip(depths().reduce(f64::max))
+    };
+    Extremes {
+        clock: told().filter_map(|work| work.clock).reduce(f64::max),
+        watts: watts.map(|reading| reading.max).reduce(f64::max),
+        depths: [0, 1, 2, 3].map(span),
+    }
 }
 
 /// What the board draws with a context and without work. Memory in use shows the context, and no busy signal shows work.

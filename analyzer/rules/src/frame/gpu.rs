@@ -55,6 +55,19 @@ pub struct GpuFrame {
     pub(crate) idle_watts: Option<f64>,
     /// Per cell, how much of it was work; empty until the frame is judged.
     pub(crate) work: Vec<Option<Work>>,
+    /// The most and the least of that; nothing until the frame is judged.
+    pub(crate) extremes: Extremes,
+}
+
+/// What no cell of a GPU exceeds: most cells are like the others, and that is seen without a look at each of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Extremes {
+    /// The highest mean SM clock of a cell with work, in hertz.
+    pub(crate) clock: Option<f64>,
+    /// The highest sample of power, in watts.
+    pub(crate) watts: Option<f64>,
+    /// The least and the most by each measure of depth.
+    pub(crate) depths: [Option<(f64, f64)>; 4],
 }
 
 /// How much of a cell a GPU worked, and how.
@@ -146,6 +159,7 @@ impl GpuFrame {
             last_seen_ms,
             idle_watts: None,
             work: Vec::new(),
+            extremes: Extremes::default(),
         };
         let instances = parts.iter().zip(there).zip(shares);
         let doubt = &watched.doubt;
@@ -181,6 +195,7 @@ impl GpuFrame {
             last_seen_ms: self.last_seen_ms,
             idle_watts: None,
             work: Vec::new(),
+            extremes: Extremes::default(),
         }
     }
 }

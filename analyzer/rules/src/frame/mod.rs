@@ -42,7 +42,7 @@ pub use failed_node::FailedNode;
 use goodput_exposition::sample::{Labels, Sample, Series, TimeMs, is_stale};
 use goodput_verdict::owner::owner_of;
 pub use gpu::GpuFrame;
-pub(crate) use gpu::{Depths, Work};
+pub(crate) use gpu::{Depths, Extremes, Work};
 pub use identity::Unjoined;
 use identity::{Directory, NodeId, Target};
 pub use levels::{Levels, levels};

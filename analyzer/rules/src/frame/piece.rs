@@ -77,7 +77,8 @@ pub(crate) fn growth(samples: &[Sample]) -> Vec<Piece> {
 /// it can was not reset: one of the two values is wrong, and what it grew by is not known. Nor is it where it rose by more
 /// than it can.
 fn rates(admits: impl Fn(f64) -> bool, highest: f64, samples: &[Sample]) -> Vec<Piece> {
-    let admitted: Vec<&Sample> = samples.iter().filter(|s| admits(s.value)).collect();
+    let mut admitted: Vec<&Sample> = Vec::with_capacity(samples.len());
+    admitted.extend(samples.iter().filter(|s| admits(s.value)));
     let admitted = without_dips(admitted, highest);
     let pair = |pair: &[&Sample]| {
         let (from, to) = (pair[0], pair[1]);
@@ -93,7 +94,14 @@ fn rates(admits: impl Fn(f64) -> bool, highest: f64, samples: &[Sample]) -> Vec<
         }
         Some(Piece { span: from.time_ms..to.time_ms, value: amount * 1000.0 / length as f64, coarse })
     };
-    admitted.windows(2).filter_map(pair).collect()
+    in_one_piece(admitted.windows(2).filter_map(pair))
+}
+
+/// Collects nearly as many as there may be, without growing on the way.
+fn in_one_piece(found: impl Iterator<Item = Piece>) -> Vec<Piece> {
+    let mut pieces = Vec::with_capacity(found.size_hint().1.unwrap_or_default());
+    pieces.extend(found);
+    pieces
 }
 
 /// How much older than its sample a counter's value may be: exporters hand out what they read up to a minute before
@@ -153,7 +161,7 @@ fn averages(signal: Signal, samples: &[Sample]) -> Vec<Piece> {
         let is_known = signal.admits(pair[1].value) && (1..=STALENESS_MS).contains(&(span.end - span.start));
         is_known.then(|| Piece { span, value: pair[1].value, coarse: false })
     };
-    samples.windows(2).filter_map(pair).collect()
+    in_one_piece(samples.windows(2).filter_map(pair))
 }
 
 /// A state that is the same on both sides of a gap was so within.
