@@ -197,9 +197,12 @@ fn pick_chunks(
             continue;
         }
         let values = chunk::decode_values(values.ok_or("a row without values")?, samples as usize)?;
-        let all = times.decoded(samples as usize)?.iter().zip(values);
-        let all = all.map(|(time_ms, value)| Sample { time_ms: *time_ms, value });
-        found.extend(all.filter(|sample| range.contains(&sample.time_ms)));
+        let times = times.decoded(samples as usize)?;
+        let at = |time| times.partition_point(|known| *known < time);
+        let within = at(range.start)..at(range.end);
+        let wanted = times.get(within.clone()).zip(values.get(within)).ok_or("times that are not in order")?;
+        let sample = |(time_ms, value): (&TimeMs, &f64)| Sample { time_ms: *time_ms, value: *value };
+        found.extend(wanted.0.iter().zip(wanted.1).map(sample));
     }
     Ok(())
 }
