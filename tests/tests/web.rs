@@ -295,6 +295,7 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
     ];
     let axe = axe::script(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe"))?;
     let (mut too_wide, mut violations) = (Vec::new(), BTreeSet::new());
+    let (mut missed, mut coloured) = (Vec::new(), Vec::new());
     for (name, url) in pages {
         let mut backgrounds = [BTreeSet::new(), BTreeSet::new()];
         for (width, is_dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
@@ -311,11 +312,47 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
             violations.extend(found.into_iter().map(|rule| format!("{name} at {width}, {look}: {rule}")));
             let picture = format!("web-{name}-{width}-{look}.png");
             browser.screenshot(&Path::new(env!("CARGO_TARGET_TMPDIR")).join(picture))?;
+            if width == 1300 && !is_dark {
+                missed.extend(unreached(browser)?.into_iter().map(|what| format!("{name}: {what}")));
+                coloured.extend(by_colour_alone(browser)?.into_iter().map(|what| format!("{name}: {what}")));
+            }
         }
         let [light, dark] = backgrounds.each_ref().map(BTreeSet::len);
         assert!((light, dark) == (1, 1) && backgrounds[0] != backgrounds[1], "{name} in the dark: {backgrounds:?}");
     }
     assert_eq!(violations, BTreeSet::new());
     assert_eq!(too_wide, Vec::<String>::new(), "these pages scroll sideways");
+    assert_eq!(missed, Vec::<String>::new(), "Tab does not lead to these");
+    assert_eq!(coloured, Vec::<String>::new(), "these have a colour and no letter");
     Ok(())
+}
+
+/// What can be followed, pressed or filled in and is never reached by the Tab key. Of the links of a timeline one is, and
+/// arrows lead to the others.
+fn unreached(browser: &mut Browser) -> Result<Vec<String>> {
+    let all = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary')]\
+        .filter(e => e.checkVisibility() && !(e.closest('svg.strip') && e.tabIndex < 0))";
+    let count = browser.eval(&format!("{all}.length"))?.as_u64().context("no number")?;
+    browser.eval("document.activeElement.blur(); scrollTo(0, 0); 0")?;
+    // A field for times is several stops.
+    for _ in 0..count + 20 {
+        browser.press("Tab")?;
+        browser.eval("document.activeElement.dataset.reached = 1; 0")?;
+    }
+    let missed = format!("{all}.filter(e => !e.dataset.reached).map(e => e.outerHTML.slice(0, 120))");
+    Ok(serde_json::from_value(browser.eval(&missed)?)?)
+}
+
+/// Classes of timelines and bars that have 3 % of the width, and in timelines a third of the height, and no letter.
+fn by_colour_alone(browser: &mut Browser) -> Result<Vec<String>> {
+    let bare = "[...document.querySelectorAll('.strip, svg.bar')].flatMap(picture => { \
+        const box = picture.getBoundingClientRect(); \
+        const letters = [...picture.querySelectorAll('text')].map(t => [t.getAttribute('class').slice(2), t.getBoundingClientRect()]); \
+        return [...picture.querySelectorAll('path[class], rect[class^=c-]')].filter(e => e.getAttribute('class') !== 'track').flatMap(e => { \
+            const name = e.getAttribute('class').slice(2); \
+            const parts = (e.getAttribute('d') ?? '').split('M').slice(1).map(p => p.match(/-?[\\d.]+/g).map(Number)); \
+            const wide = e.tagName === 'rect' ? e.getBoundingClientRect().width >= 0.03 * box.width \
+                : parts.some(([, , width, height]) => width >= 30 && height >= 6.7); \
+            return wide && !letters.some(([of]) => of === name) ? [name] : []; }); })";
+    Ok(serde_json::from_value(browser.eval(bare)?)?)
 }

@@ -45,6 +45,7 @@ mod team;
 mod teams;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use axum::response::Response;
 

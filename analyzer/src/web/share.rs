@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clock::{Clock, HOUR_MS, rfc3339};
+use super::page::Problem;
+use super::sorted::Key;
+use super::view::{Of, View};
 use crate::report::{Amount, Ledger, Span, Sum, other_rules, text};
 use goodput_verdict::{Class, Interval};
 
@@ -14,7 +17,9 @@ pub(super) struct Tile {
 }
 
 /// One class of a ledger that has time.
+#[derive(Clone)]
 pub(super) struct Share {
+    ms: i64,
     pub(super) class: &'static str,
     pub(super) meaning: &'static str,
     pub(super) hours: String,
@@ -29,8 +34,14 @@ pub(super) struct Share {
     pub(super) middle: Option<String>,
 }
 
+/// The classes that have time, as a table.
+pub(super) struct Legend {
+    pub(super) classes: Vec<Share>,
+    pub(super) view: View,
+}
+
 /// Percent of a bar: on a telephone and in a table as wide as a letter.
-const LEAST_LABELLED: f64 = 3.0;
+pub(super) const LEAST_LABELLED: f64 = 3.0;
 
 /// The classes that have time.
 pub(super) struct Shares {
@@ -65,12 +76,36 @@ impl Shares {
                 let (x, width, key) = (text::fixed(x), text::fixed(width), class.info().key);
                 let (hours, percent) = (amount.hours(), amount.percent());
                 let meaning = class.info().meaning;
-                classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width, key, middle });
+                classes.push(Share {
+                    ms,
+                    class: class.name(),
+                    meaning,
+                    hours,
+                    between,
+                    percent,
+                    x,
+                    width,
+                    key,
+                    middle,
+                });
                 before += ms;
             }
         }
         let words: Vec<String> = classes.iter().map(|c| format!("{} {}", c.class, c.percent)).collect();
         Self { label: words.join(", "), classes }
+    }
+
+    /// The table, in the order of classes unless another one is asked for.
+    pub(super) fn legend(&self, of: Of<'_>) -> Result<Legend, Problem> {
+        let mut classes = self.classes.clone();
+        let place = |share: &Share| Class::ALL.iter().position(|class| class.name() == share.class).unwrap_or_default();
+        let key = |share: &Share, column: &str| match column {
+            "class" => Key::Text(format!("{:03}", place(share))),
+            _ => Key::number(share.ms),
+        };
+        let text = |share: &Share| format!("{} {}", share.class, share.meaning);
+        let view = of.view(&mut classes, &["class", "hours", "share"], key, text)?;
+        Ok(Legend { classes, view })
     }
 }
 

@@ -6,6 +6,7 @@ mod compare;
 mod serving;
 mod tables;
 mod teams;
+mod views;
 
 use std::collections::{BTreeSet, VecDeque};
 
