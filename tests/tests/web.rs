@@ -343,16 +343,19 @@ fn unreached(browser: &mut Browser) -> Result<Vec<String>> {
     Ok(serde_json::from_value(browser.eval(&missed)?)?)
 }
 
-/// Classes of timelines and bars that have 3 % of the width, and in timelines a third of the height, and no letter.
+/// Classes of timelines and bars that have 3 % of the width, and in timelines half of the height, and no letter. A bar of one
+/// class stands next to its name.
 fn by_colour_alone(browser: &mut Browser) -> Result<Vec<String>> {
-    let bare = "[...document.querySelectorAll('.strip, svg.bar')].flatMap(picture => { \
-        const box = picture.getBoundingClientRect(); \
-        const letters = [...picture.querySelectorAll('text')].map(t => [t.getAttribute('class').slice(2), t.getBoundingClientRect()]); \
-        return [...picture.querySelectorAll('path[class], rect[class^=c-]')].filter(e => e.getAttribute('class') !== 'track').flatMap(e => { \
-            const name = e.getAttribute('class').slice(2); \
-            const parts = (e.getAttribute('d') ?? '').split('M').slice(1).map(p => p.match(/-?[\\d.]+/g).map(Number)); \
-            const wide = e.tagName === 'rect' ? e.getBoundingClientRect().width >= 0.03 * box.width \
-                : parts.some(([, , width, height]) => width >= 30 && height >= 6.7); \
-            return wide && !letters.some(([of]) => of === name) ? [name] : []; }); })";
+    let bare = r"[...document.querySelectorAll('svg.strip, svg.bar, .lane > svg')].flatMap(picture => {
+        const box = picture.getBoundingClientRect();
+        const letters = new Set([...picture.querySelectorAll('text')].map(text => text.getAttribute('class')?.slice(2)));
+        const shapes = [...picture.querySelectorAll('[class^=c-]')];
+        const sizes = shape => shape.tagName === 'rect'
+            ? [[shape.getBoundingClientRect().width, shape.getBoundingClientRect().height]]
+            : shape.getAttribute('d').split('M').slice(1).map(part => part.match(/-?[\d.]+/g).map(Number))
+                .map(([, , width, height]) => [width / 1000 * box.width, height / 20 * box.height]);
+        const isLarge = shape => sizes(shape).some(([width, height]) => width >= 0.03 * box.width && height >= box.height / 2);
+        return shapes.length < 2 ? [] : shapes.filter(isLarge).map(shape => shape.getAttribute('class').slice(2))
+            .filter(name => !letters.has(name)); })";
     Ok(serde_json::from_value(browser.eval(bare)?)?)
 }

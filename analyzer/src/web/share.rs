@@ -23,7 +23,7 @@ pub(super) struct Share {
     pub(super) class: &'static str,
     pub(super) meaning: &'static str,
     pub(super) hours: String,
-    /// The 90 % interval of it.
+    /// The 90 % interval of it, where its ends do not read alike.
     pub(super) between: String,
     pub(super) percent: String,
     /// Left edge and width in the bar, in percent of it.
@@ -37,6 +37,7 @@ pub(super) struct Share {
 /// The classes that have time, as a table.
 pub(super) struct Legend {
     pub(super) classes: Vec<Share>,
+    pub(super) has_intervals: bool,
     pub(super) view: View,
 }
 
@@ -53,17 +54,17 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let whole = ledger.capacity().ms;
-        let sum = |class| (ledger.get(class).ms, text::between(ledger.get(class).bounds(whole)));
+        let sum = |class| (ledger.get(class).ms, text::spread(ledger.get(class).bounds(whole)).unwrap_or_default());
         Self::of_sums(whole, sum)
     }
 
     /// Of milliseconds by class, whose intervals are not known.
     pub(super) fn of_classes(times: &BTreeMap<Class, i64>) -> Self {
-        let sum = |class| (times.get(&class).copied().unwrap_or_default(), text::between(None));
+        let sum = |class| (times.get(&class).copied().unwrap_or_default(), String::new());
         Self::of_sums(times.values().sum(), sum)
     }
 
-    /// Of milliseconds and their 90 % interval, to be read.
+    /// Of milliseconds and their 90 % interval, to be read; empty where none is shown.
     fn of_sums(whole: i64, sum: impl Fn(Class) -> (i64, String)) -> Self {
         let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * 100.0 } else { 0.0 };
         let (mut classes, mut before) = (Vec::new(), 0);
@@ -105,7 +106,7 @@ impl Shares {
         };
         let text = |share: &Share| format!("{} {}", share.class, share.meaning);
         let view = of.view(&mut classes, &["class", "hours", "share"], key, text)?;
-        Ok(Legend { classes, view })
+        Ok(Legend { has_intervals: classes.iter().any(|share| !share.between.is_empty()), classes, view })
     }
 }
 

@@ -167,3 +167,41 @@ async fn models_are_put_in_an_order_and_filtered() {
         assert!(files.count() >= 2, "{format}");
     }
 }
+
+/// Bytes of a page.
+const MAX_BYTES: usize = 150_000;
+
+#[tokio::test]
+async fn no_page_of_a_thousand_gpus_is_heavier_than_150_kb() {
+    let served = serve(NODE).await;
+    let hour = START..START + HOUR_MS;
+    for node in 0..125 {
+        let name = format!("gpu-node-{node:04}.rack-{:02}.example", node % 40);
+        let time = |gpu: usize, class, ms| Interval {
+            node: name.clone(),
+            gpu: format!("GPU-{node:08}-0000-4000-8000-{gpu:012}"),
+            model: Some("NVIDIA H100 80GB HBM3".into()),
+            owner: Some(format!("slurm-{}", 4700 + node / 2)),
+            account: Some(format!("account-{}", node % 20)),
+            ms,
+            ..bare(class, hour.clone())
+        };
+        let classes = [Class::Productive, Class::DataloaderStorage, Class::CpuThrottled, Class::Checkpoint];
+        let all: Vec<Interval> = (0..8).flat_map(|gpu| classes.map(|class| time(gpu, class, HOUR_MS / 4))).collect();
+        served.store.replace(Place { cluster: None, node: &name }, hour.clone(), &all).await.unwrap();
+    }
+    let node = "gpu-node-0007.rack-07.example";
+    for path in [
+        "/?".to_owned(),
+        "/findings?".to_owned(),
+        "/runs?".to_owned(),
+        "/teams?".to_owned(),
+        "/compare?".to_owned(),
+        format!("/nodes/{node}?"),
+        "/runs/slurm-4703?".to_owned(),
+        "/gpus/GPU-00000007-0000-4000-8000-000000000003?".to_owned(),
+    ] {
+        let bytes = page(&served, &format!("{path}{RANGE}")).await.len();
+        assert!(bytes <= MAX_BYTES, "{path}: {bytes} bytes");
+    }
+}
