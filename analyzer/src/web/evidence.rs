@@ -114,8 +114,7 @@ pub(super) async fn page<S: Samples + Results>(
     ];
     let mut proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
     let charts = curve::charts(&app.store, stretch, &uuid, &signals(stretch, &proofs), &proofs, &clock).await?;
-    let path = format!("{}/evidence", link::gpu(&uuid));
-    let numbers_view = numbers(&mut proofs, Of { path: &path, fields: &fields, id: "numbers" })?;
+    let numbers_view = numbers(&mut proofs, &uuid, &fields)?;
     let remedies = class.remedies(stretch.cause.map(|cause| cause.kind));
     show(&Evidence {
         frame: Frame::new(format!("{} on {}", class.title(), names.on_node(node, &uuid)), trail, false),
@@ -263,7 +262,9 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
 }
 
 /// Puts the numbers in the order asked for; they come in the order of the rule.
-fn numbers(proofs: &mut Vec<Proof>, of: Of<'_>) -> Result<View, Problem> {
+fn numbers(proofs: &mut Vec<Proof>, uuid: &str, fields: &Fields) -> Result<View, Problem> {
+    let path = format!("{}/evidence", link::gpu(uuid));
+    let of = Of { path: &path, fields, id: "numbers" };
     let key = |proof: &Proof, column: &str| match column {
         "mean" => Key::number((proof.mean * 1000.0) as i64),
         "range" => Key::number((proof.max * 1000.0) as i64),

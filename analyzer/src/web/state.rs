@@ -76,8 +76,7 @@ pub(super) async fn page<S: Embedded>(State(app): State<App<S>>, Query(fields): 
     let sources_view = sources_view(&mut sources, of("sources"))?;
     let more_sources = sources.len().saturating_sub(MAX_LINES);
     sources.truncate(MAX_LINES);
-    let mut destinations: Vec<(&String, &Outcomes)> =
-        deliveries.destinations.iter().map(|(to, one)| (to, one)).collect();
+    let mut destinations: Vec<(&String, &Outcomes)> = deliveries.destinations.iter().collect();
     let deliveries_view = deliveries_view(&mut destinations, of("deliveries"))?;
     let show_time = |time| clock.format(time, "%Y-%m-%d %H:%M:%S");
     show(&StatePage {

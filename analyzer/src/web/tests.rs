@@ -246,6 +246,14 @@ async fn what_is_not_there_says_what_to_do_and_what_is_wrong_is_named() {
 }
 
 #[tokio::test]
+async fn the_description_of_the_api_is_found_at_the_root_too() {
+    let served = serve(NODE).await;
+    let description = served.get("/openapi.json").await;
+    assert_eq!(description, served.get("/api/v1/openapi.json").await);
+    assert_eq!(description.0, 200);
+}
+
+#[tokio::test]
 async fn an_empty_store_says_how_to_send_data() {
     assert!(page(&Served::empty().await, "/").await.contains("remote_write:"));
 }
