@@ -295,6 +295,7 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
     ];
     let axe = axe::script(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe"))?;
     let (mut too_wide, mut violations) = (Vec::new(), BTreeSet::new());
+    let (mut missed, mut coloured) = (Vec::new(), Vec::new());
     for (name, url) in pages {
         let mut backgrounds = [BTreeSet::new(), BTreeSet::new()];
         for (width, is_dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
@@ -311,11 +312,50 @@ fn looks(browser: &mut Browser, fleet: &str, evidence: &str) -> Result<()> {
             violations.extend(found.into_iter().map(|rule| format!("{name} at {width}, {look}: {rule}")));
             let picture = format!("web-{name}-{width}-{look}.png");
             browser.screenshot(&Path::new(env!("CARGO_TARGET_TMPDIR")).join(picture))?;
+            if width == 1300 && !is_dark {
+                missed.extend(unreached(browser)?.into_iter().map(|what| format!("{name}: {what}")));
+                coloured.extend(by_colour_alone(browser)?.into_iter().map(|what| format!("{name}: {what}")));
+            }
         }
         let [light, dark] = backgrounds.each_ref().map(BTreeSet::len);
         assert!((light, dark) == (1, 1) && backgrounds[0] != backgrounds[1], "{name} in the dark: {backgrounds:?}");
     }
     assert_eq!(violations, BTreeSet::new());
     assert_eq!(too_wide, Vec::<String>::new(), "these pages scroll sideways");
+    assert_eq!(missed, Vec::<String>::new(), "Tab does not lead to these");
+    assert_eq!(coloured, Vec::<String>::new(), "these have a colour and no letter");
     Ok(())
+}
+
+/// What can be followed, pressed or filled in and is never reached by the Tab key. Of the links of a timeline one is, and
+/// arrows lead to the others.
+fn unreached(browser: &mut Browser) -> Result<Vec<String>> {
+    let all = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary')]\
+        .filter(e => e.checkVisibility() && !(e.closest('svg.strip') && e.tabIndex < 0))";
+    let count = browser.eval(&format!("{all}.length"))?.as_u64().context("no number")?;
+    browser.eval("document.activeElement.blur(); scrollTo(0, 0); 0")?;
+    // A field for times is several stops.
+    for _ in 0..count + 20 {
+        browser.press("Tab")?;
+        browser.eval("document.activeElement.dataset.reached = 1; 0")?;
+    }
+    let missed = format!("{all}.filter(e => !e.dataset.reached).map(e => e.outerHTML.slice(0, 120))");
+    Ok(serde_json::from_value(browser.eval(&missed)?)?)
+}
+
+/// Classes of timelines and bars that have 3 % of the width, and in timelines half of the height, and no letter. A bar of one
+/// class stands next to its name.
+fn by_colour_alone(browser: &mut Browser) -> Result<Vec<String>> {
+    let bare = r"[...document.querySelectorAll('svg.strip, svg.bar, .lane > svg')].flatMap(picture => {
+        const box = picture.getBoundingClientRect();
+        const letters = new Set([...picture.querySelectorAll('text')].map(text => text.getAttribute('class')?.slice(2)));
+        const shapes = [...picture.querySelectorAll('[class^=c-]')];
+        const sizes = shape => shape.tagName === 'rect'
+            ? [[shape.getBoundingClientRect().width, shape.getBoundingClientRect().height]]
+            : shape.getAttribute('d').split('M').slice(1).map(part => part.match(/-?[\d.]+/g).map(Number))
+                .map(([, , width, height]) => [width / 1000 * box.width, height / 20 * box.height]);
+        const isLarge = shape => sizes(shape).some(([width, height]) => width >= 0.03 * box.width && height >= box.height / 2);
+        return shapes.length < 2 ? [] : shapes.filter(isLarge).map(shape => shape.getAttribute('class').slice(2))
+            .filter(name => !letters.has(name)); })";
+    Ok(serde_json::from_value(browser.eval(bare)?)?)
 }

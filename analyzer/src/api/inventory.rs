@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::parameters::{CLUSTER, CURSOR, LIMIT, NODE};
+use super::parameters::{CLUSTER, CURSOR, LIMIT, NODE, Parameter};
 use super::query::Asked;
 use super::results::MAX_HOURS;
 use super::route::{Reads, Route};
 use super::table::Table;
 use super::{Answer, Page};
-use crate::app::App;
 use crate::app::conditions::Finding;
+use crate::app::{App, Outcomes};
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{Embedded, Results};
 use goodput_verdict::{Allocation, Class, Part, RollUp};
@@ -20,8 +20,44 @@ use goodput_verdict::{Allocation, Class, Part, RollUp};
 pub(super) fn routes<S: Embedded + Clone + 'static>(table: Table<S>) -> Table<S> {
     table
         .get(Route::new("/health", "How the analyzer is").reads(Reads::Little), health)
+        .get(
+            Route::new("/conditions", "Conditions of the analyzer that hold").reads(Reads::Memory).asks(LIST),
+            conditions,
+        )
+        .get(Route::new("/deliveries", "Where reports are delivered to").reads(Reads::Memory).asks(LIST), deliveries)
+        .get(Route::new("/sources", "Sources of samples since the start").reads(Reads::Memory).asks(LIST), sources)
         .get(Route::new("/nodes", "Nodes with verdicts").hours(MAX_HOURS).asks(&[LIMIT, CURSOR]), nodes)
         .get(Route::new("/gpus", "GPUs with verdicts").hours(MAX_HOURS).asks(&[CLUSTER, NODE, LIMIT, CURSOR]), gpus)
+}
+
+const LIST: &[Parameter] = &[LIMIT, CURSOR];
+
+/// A place that reports are delivered to.
+#[derive(Serialize, JsonSchema)]
+struct Delivery {
+    /// Its name in the configuration.
+    destination: String,
+    /// When the last delivery was taken, Unix milliseconds, UTC; null where none was since the start.
+    last_success_ms: Option<TimeMs>,
+    /// Since the start.
+    delivered: u64,
+    /// Attempts since the start that failed, and those that were refused.
+    failed: u64,
+    /// Did the last attempt fail?
+    overdue: bool,
+    /// Messages about the newest week that are still to be sent.
+    pending: u64,
+    /// Messages about the newest week that are held back by `at_most`; null where the destination has no messages.
+    held: Option<u64>,
+}
+
+/// A source of samples.
+#[derive(Serialize, JsonSchema)]
+struct Source {
+    /// Its name: job and target.
+    source: String,
+    /// Time of its newest sample, Unix milliseconds, UTC.
+    last_sample_ms: TimeMs,
 }
 
 /// How the analyzer is.
@@ -113,6 +149,31 @@ async fn health<S: Embedded>(app: App<S>, _: Asked) -> Answer<Health> {
         dropped_samples: samples.conflicting + samples.out_of_bounds + samples.unknown + samples.over_limit,
         conditions: app.conditions(),
     })
+}
+
+async fn conditions<S: Embedded>(app: App<S>, asked: Asked) -> Answer<Page<Finding>> {
+    Ok(asked.part()?.of(app.conditions().into_iter().filter(|condition| condition.active)))
+}
+
+async fn deliveries<S: Embedded>(app: App<S>, asked: Asked) -> Answer<Page<Delivery>> {
+    let deliveries = app.deliveries.borrow().clone();
+    let delivery = |(destination, one): (String, Outcomes)| Delivery {
+        destination,
+        last_success_ms: one.last_success_ms,
+        delivered: one.delivered,
+        failed: one.failed + one.refused,
+        overdue: one.overdue,
+        pending: one.pending,
+        held: one.held,
+    };
+    Ok(asked.part()?.of(deliveries.destinations.into_iter().map(delivery)))
+}
+
+/// The longest silent first.
+async fn sources<S: Embedded>(app: App<S>, asked: Asked) -> Answer<Page<Source>> {
+    let mut sources: Vec<(String, TimeMs)> = app.intake.account().last_sample.into_iter().collect();
+    sources.sort_by_key(|(_, time)| *time);
+    Ok(asked.part()?.of(sources.into_iter().map(|(source, last_sample_ms)| Source { source, last_sample_ms })))
 }
 
 async fn nodes<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Node>> {

@@ -54,7 +54,7 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
             Route::new("/findings", "Findings of a week's report, or of the hours from start to end")
                 .about("With start or end the query has no week.")
                 .hours(MAX_HOURS)
-                .asks(&[WEEK, LIMIT, CURSOR]),
+                .asks(&[WEEK, TEAM, CLUSTER, RUN, CLASS, LIMIT, CURSOR]),
             findings,
         )
         .get(Route::new("/report", "The report of a week").asks(&[WEEK, TEAM]), report)
@@ -124,8 +124,18 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
 }
 
 async fn findings<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Finding>> {
-    let report = build(&app, asked.period((app.now)(), &app.zone)?).await?;
-    Ok(asked.part()?.of(report.findings.iter().cloned()))
+    let period = asked.period((app.now)(), &app.zone)?;
+    let class = asked.named("class", Class::ALL, Class::name)?;
+    let report = match asked.get("team") {
+        None => build(&app, period).await?,
+        team => build_of(&app, period, ("team", team)).await?,
+    };
+    let is_wanted = |finding: &&Finding| {
+        asked.wants("cluster", finding.cluster.as_deref())
+            && asked.wants("run", finding.owner.as_deref())
+            && class.is_none_or(|class| finding.class == class)
+    };
+    Ok(asked.part()?.of(report.findings.iter().filter(is_wanted).cloned()))
 }
 
 async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {

@@ -31,6 +31,12 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
                 .asks(&[TEAM_NAME, WEEK]),
             team,
         )
+        .get(
+            Route::new("/teams/{name}/weeks", "The weeks of a team and of the teams that are part of it")
+                .about("The last 13 weeks whose report was delivered, in order; the last is the week asked for.")
+                .asks(&[TEAM_NAME, WEEK, LIMIT, CURSOR]),
+            weeks,
+        )
 }
 
 /// A team in a week.
@@ -53,6 +59,11 @@ struct Team {
 async fn teams<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<TeamRow>> {
     let report = build(&app, asked.week((app.now)(), &app.zone)?).await?;
     Ok(asked.part()?.of(report.teams.rows.iter().cloned()))
+}
+
+async fn weeks<S: Results + Clone>(app: App<S>, asked: Asked) -> Answer<Page<TeamWeek>> {
+    let part = asked.part()?;
+    Ok(part.of(team(app, asked).await?.weeks))
 }
 
 async fn team<S: Results>(app: App<S>, asked: Asked) -> Answer<Team> {

@@ -13,6 +13,9 @@ use goodput_verdict::{Class, RollUp, Stretch};
 pub(super) const WIDTH: f64 = 1000.0;
 /// Height of a GPU's lane in the timeline.
 const LANE_HEIGHT: f64 = 16.0;
+/// A letter has room in half of a lane, and in 3 % of its width.
+const LEAST_HIGH: f64 = 8.0;
+const LEAST_WIDE: f64 = 30.0;
 /// A page shows this many GPUs, those that lost most; a thousand lanes would be neither read nor printed.
 const MAX_LANES: usize = 48;
 /// Slices of a lane: one hour each in a whole week.
@@ -154,6 +157,30 @@ impl Timeline {
         marks
     }
 
+    /// Where classes have room for their letter, in percent of the lane's width and height: in the middle of the slices in
+    /// which one has most of the lane, where these are as wide as the letter on a telephone.
+    #[must_use]
+    pub fn letters(&self, lane: &Lane) -> Vec<(Class, f64, f64)> {
+        let mut by_class: BTreeMap<Class, Vec<Mark>> = BTreeMap::new();
+        for mark in self.marks(lane).into_iter().filter(|mark| mark.height >= LEAST_HIGH) {
+            by_class.entry(mark.class).or_default().push(mark);
+        }
+        let is_next = |one: &Mark, next: &Mark| (one.x + one.width - next.x).abs() < 0.01;
+        let mut letters = Vec::new();
+        for (class, marks) in &by_class {
+            for run in marks.chunk_by(is_next) {
+                let (from, to) = (run[0].x, run[run.len() - 1].x + run[run.len() - 1].width);
+                let middle = f64::midpoint(from, to);
+                let mark = run.iter().find(|mark| middle <= mark.x + mark.width).unwrap_or(&run[0]);
+                let height = (mark.y + mark.height / 2.0) / LANE_HEIGHT * 100.0;
+                if to - from >= LEAST_WIDE {
+                    letters.push((*class, middle / WIDTH * 100.0, height));
+                }
+            }
+        }
+        letters
+    }
+
     fn mark(&self, slice: usize, y: f64, class: Class, share: f64) -> Mark {
         let width = WIDTH / SLICES as f64;
         Mark {
@@ -225,6 +252,11 @@ mod tests {
             [(Class::Productive, 0.0, LANE_HEIGHT), (Class::Productive, 0.0, half), (Class::IdleHeld, half, half)]
         );
         assert_eq!((marks[0].start_ms, marks[0].end_ms), (start, start + 10 * HOUR));
+        // Twelve hours of 168 have room for a letter, two of idle time have not.
+        let middle = 6.0 / 168.0 * 100.0;
+        let letters: Vec<_> =
+            timeline.letters(lane).into_iter().map(|(class, x, y)| (class, (x - middle).abs() < 1e-9, y)).collect();
+        assert_eq!(letters, [(Class::Productive, true, 50.0)]);
     }
 
     proptest! {

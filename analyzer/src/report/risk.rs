@@ -201,7 +201,7 @@ impl RunsOut {
     }
 
     fn amount(&self, amount: f64) -> String {
-        text::number(if self.counts_inodes { amount } else { amount / GIBIBYTE })
+        if self.counts_inodes { units::count(Some(amount)) } else { text::number(amount / GIBIBYTE) }
     }
 
     fn unit(&self) -> &'static str {

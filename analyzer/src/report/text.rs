@@ -176,14 +176,19 @@ pub fn points(change: Option<f64>) -> String {
     change.map_or(UNKNOWN.into(), |c| format!("{:+.1} points", c * 100.0))
 }
 
-/// A measured number to be read: four significant digits, no trailing zeros.
+/// A measured number to be read: three significant digits, no trailing zeros.
 #[must_use]
 pub fn number(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 { "0".into() } else { UNKNOWN.into() };
+    if !value.is_finite() {
+        return UNKNOWN.into();
     }
-    let decimals = (3 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
-    trimmed(format!("{value:.decimals$}"))
+    if value == 0.0 {
+        return "0".into();
+    }
+    let decimals = 2 - value.abs().log10().floor() as i32;
+    let step = 10_f64.powi(-decimals.min(0));
+    let (rounded, decimals) = ((value / step).round() * step, decimals.clamp(0, 9) as usize);
+    trimmed(if step > 1.0 { format!("{rounded:.0}") } else { format!("{value:.decimals$}") })
 }
 
 /// A measured number that may not be known, to be read.
@@ -248,7 +253,7 @@ mod tests {
         let shown = [None, Some(0.0), Some(0.0001), Some(0.1234), Some(0.9999), Some(1.0)].map(percent);
         assert_eq!(shown, ["unknown", "0 %", "<0.1 %", "12.3 %", ">99.9 %", "100 %"]);
         let shown = [0.0, 0.25, 12.0, 123_456.7, 0.000_123_4, f64::NAN].map(number);
-        assert_eq!(shown, ["0", "0.25", "12", "123457", "0.0001234", "unknown"]);
+        assert_eq!(shown, ["0", "0.25", "12", "123000", "0.000123", "unknown"]);
         assert_eq!(points(Some(-0.034)), "-3.4 points");
         assert_eq!(points(None), UNKNOWN);
     }

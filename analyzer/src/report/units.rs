@@ -1,6 +1,6 @@
 //! Measured values with units that people read: prefixes, percent, hours; JSON, CSV and metrics keep base units.
 
-use super::text::UNKNOWN;
+use super::text::{UNKNOWN, number as short};
 
 /// SI prefixes, for rates and frequencies.
 const SI: [(f64, &str); 5] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
@@ -20,7 +20,7 @@ pub fn measure(value: f64, unit: &str) -> String {
         "bytes" => format!("{}B", prefixed(value, &IEC)),
         "bytes per second" => format!("{}B/s", prefixed(value, &SI)),
         "hertz" => format!("{}Hz", prefixed(value, &SI)),
-        "watts" => format!("{} W", short(value)),
+        "watts" => format!("{}W", prefixed(value, &SI)),
         "seconds" => seconds(value),
         _ => format!("{} {unit}", short(value)),
     }
@@ -54,15 +54,6 @@ fn percent(ratio: f64) -> String {
     format!("{} %", short(100.0 * ratio))
 }
 
-/// Three significant digits; whole numbers above a thousand.
-fn short(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
-    }
-    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
-    super::text::trimmed(format!("{value:.decimals$}"))
-}
-
 /// The value by the largest prefix that leaves at least 1, and the prefix.
 fn prefixed(value: f64, prefixes: &[(f64, &str)]) -> String {
     let fits = |(size, _): &&(f64, &str)| value.abs() >= *size;
@@ -82,7 +73,22 @@ fn seconds(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::measure;
+
+    proptest! {
+        /// Of whatever size, in whatever unit: hours and minutes are two numbers.
+        #[test]
+        fn no_value_has_more_than_three_significant_digits(value in -1e15..1e15f64, scale in 0..30, unit in 0..8_usize) {
+            let units = ["ratio", "bytes", "bytes per second", "hertz", "watts", "seconds per second", "cores", "joules"];
+            let shown = measure(value / 10_f64.powi(scale), units[unit]);
+            let number = shown.split(' ').next().unwrap_or_default();
+            let digits: String = number.chars().filter(char::is_ascii_digit).collect();
+            let significant = digits.trim_matches('0').len();
+            prop_assert!(significant <= 3 && number.parse::<f64>().is_ok(), "{}", shown);
+        }
+    }
 
     #[test]
     fn values_are_read_with_prefix_percent_and_hours() {
@@ -95,7 +101,8 @@ mod tests {
             (42_949_672_960.0, "bytes", "40 GiB"),
             (1.98e9, "hertz", "1.98 GHz"),
             (311.97, "watts", "312 W"),
-            (1234.5, "watts", "1234 W"),
+            (1234.5, "watts", "1.23 kW"),
+            (12_345.0, "requests", "12300 requests"),
             (12.34, "seconds", "12.3 s"),
             (4320.0, "seconds", "1 h 12 min"),
             (90.0, "seconds", "1 min 30 s"),

@@ -1,7 +1,11 @@
 //! Attempts at a run, as its job reported them.
 
 use super::clock::Clock;
-use crate::report::runs::Run;
+use super::page::Problem;
+use super::sorted::Key;
+use super::view::{Of, View};
+use crate::report::runs::{Run, Try};
+use crate::report::site::escaped;
 use crate::report::text;
 use goodput_exposition::sample::TimeMs;
 
@@ -9,9 +13,12 @@ use goodput_exposition::sample::TimeMs;
 pub(super) struct Attempts {
     /// As its job calls it.
     pub(super) name: String,
+    /// What asks the API for it, without the period.
+    pub(super) api: String,
     /// Numbers of the run.
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) rows: Vec<Row>,
+    pub(super) view: View,
 }
 
 /// An attempt.
@@ -26,11 +33,32 @@ pub(super) struct Row {
     pub(super) restored: String,
 }
 
-pub(super) fn attempts(runs: &[Run], clock: &Clock) -> Vec<Attempts> {
+pub(super) fn attempts(runs: &[Run], clock: &Clock, of: Of<'_>) -> Result<Vec<Attempts>, Problem> {
+    runs.iter().map(|run| attempts_at(run, clock, of)).collect()
+}
+
+/// What attempts are sorted by.
+fn key(attempt: &&Try, column: &str) -> Key {
+    match column {
+        "begun" => Key::number(attempt.begun_ms),
+        "ended" => Key::number(attempt.ended_ms),
+        "ending" => Key::Text(attempt.ending.to_owned()),
+        "last" => Key::number(attempt.last_step.and_then(|step| i64::try_from(step).ok())),
+        "saved" => Key::number(attempt.saved_ms),
+        "restored" => Key::number(attempt.restored_step.and_then(|step| i64::try_from(step).ok())),
+        _ => Key::Text(format!("{:010}", attempt.attempt)),
+    }
+}
+
+fn attempts_at(run: &Run, clock: &Clock, of: Of<'_>) -> Result<Attempts, Problem> {
+    let mut all: Vec<&Try> = run.attempts.iter().collect();
+    let columns = ["attempt", "begun", "ended", "ending", "last", "saved", "restored"];
+    let view = of.view(&mut all, &columns, key, |attempt| format!("{} {}", attempt.attempt, attempt.ending))?;
     let time = |time: Option<TimeMs>| time.map_or_else(|| text::UNKNOWN.to_owned(), |time| clock.show(time));
     let step = |step: Option<u64>| step.map_or_else(|| text::UNKNOWN.to_owned(), |step| step.to_string());
-    let of = |run: &Run| Attempts {
+    Ok(Attempts {
         name: run.run.clone(),
+        api: format!("run={}", escaped(&run.run)),
         facts: vec![
             ("failures", run.failures.to_string()),
             ("effective training time", text::percent(run.ettr)),
@@ -39,9 +67,8 @@ pub(super) fn attempts(runs: &[Run], clock: &Clock) -> Vec<Attempts> {
             ("a save costs", run.cost()),
             ("advised interval", run.advice()),
         ],
-        rows: run
-            .attempts
-            .iter()
+        rows: all
+            .into_iter()
             .map(|attempt| Row {
                 number: attempt.attempt,
                 begun: clock.show(attempt.begun_ms),
@@ -52,6 +79,6 @@ pub(super) fn attempts(runs: &[Run], clock: &Clock) -> Vec<Attempts> {
                 restored: step(attempt.restored_step),
             })
             .collect(),
-    };
-    runs.iter().map(of).collect()
+        view,
+    })
 }

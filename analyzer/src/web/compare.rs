@@ -11,6 +11,8 @@ use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::picker::Picker;
 use super::share::Shares;
+use super::sorted::Key;
+use super::view::{Fields, Of, View};
 use crate::app::App;
 use crate::report::{Amount, Comparison, Item, Ledger, items_of, recall_in, text};
 use goodput_store::Results;
@@ -42,6 +44,7 @@ struct Compare {
     has_changes: bool,
     sums: Vec<Line>,
     classes: Vec<Line>,
+    classes_view: View,
     /// Other periods to compare with.
     periods: Vec<Link>,
     /// The hidden fields of the forms: the period, and whose it is.
@@ -98,6 +101,7 @@ pub(super) async fn page<S: Results>(
     State(app): State<App<S>>,
     Query(query): Query<PeriodQuery>,
     Query(asked): Query<Asked>,
+    Query(fields): Query<Fields>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let (node, with) = asked.nodes()?;
@@ -114,7 +118,7 @@ pub(super) async fn page<S: Results>(
     match [one.items.is_empty(), other.items.is_empty() && is_named] {
         [true, _] => Err(one.missing(&app).await?),
         [_, true] => Err(other.missing(&app).await?),
-        _ => show(&compare(&chosen, &one, &other, &asked)),
+        _ => show(&compare(&chosen, &one, &other, &asked, &fields)?),
     }
 }
 
@@ -204,7 +208,13 @@ impl<'a> Found<'a> {
     }
 }
 
-fn compare(chosen: &Chosen, one: &Found<'_>, other: &Found<'_>, asked: &Asked) -> Compare {
+fn compare(
+    chosen: &Chosen,
+    one: &Found<'_>,
+    other: &Found<'_>,
+    asked: &Asked,
+    fields: &Fields,
+) -> Result<Compare, Problem> {
     let labelled = |found: &Found<'_>| {
         let (time, node) = (found.time.name(), found.node.as_ref().filter(|_| given(&asked.with).is_some()));
         let label = node.map_or_else(|| time.clone(), |node| format!("{time} on {}", node.name));
@@ -212,8 +222,10 @@ fn compare(chosen: &Chosen, one: &Found<'_>, other: &Found<'_>, asked: &Asked) -
     };
     let (comparison, comparable) = Comparison::of(&labelled(one), &one.items, labelled(other), &other.items);
     let (ledgers, has_changes) = ([Ledger::of(&one.items), Ledger::of(&other.items)], comparable.is_some());
-    let kept = asked.kept();
-    Compare {
+    let of = Of { path: "/compare", fields, id: "classes" };
+    let (classes, classes_view) = classes(&ledgers, &comparison, has_changes, of)?;
+    let kept = asked.kept().and(fields.kept());
+    Ok(Compare {
         frame: Frame::new("Compare", vec![chosen.fleet()], chosen.is_open()),
         periods: periods(chosen, asked),
         time: chosen.fields(),
@@ -224,10 +236,11 @@ fn compare(chosen: &Chosen, one: &Found<'_>, other: &Found<'_>, asked: &Asked) -
         picker: Picker::of(chosen, "/compare").keeping(kept),
         note: note(&comparison),
         sums: sums(&ledgers, &comparison, has_changes),
-        classes: classes(&ledgers, &comparison, has_changes),
+        classes,
+        classes_view,
         sides: [one.side('A', &ledgers[0]), other.side('B', &ledgers[1])],
         has_changes,
-    }
+    })
 }
 
 /// Other periods to compare with: the one before, and the same hours of weeks ago.
@@ -305,8 +318,13 @@ fn sums(ledgers: &[Ledger<'_>; 2], comparison: &Comparison, has_changes: bool) -
     lines
 }
 
-/// Each class that has time, the greatest change first; without changes the greatest of A.
-fn classes(ledgers: &[Ledger<'_>; 2], comparison: &Comparison, has_changes: bool) -> Vec<Line> {
+/// Each class that has time, the greatest change first, without changes the greatest of A, unless another order is asked for.
+fn classes(
+    ledgers: &[Ledger<'_>; 2],
+    comparison: &Comparison,
+    has_changes: bool,
+    of: Of<'_>,
+) -> Result<(Vec<Line>, View), Problem> {
     let amounts = |class: Class| ledgers.each_ref().map(|ledger| ledger.get(class).amount(ledger.capacity().ms));
     let mut all: Vec<(Class, [Amount; 2])> = Class::ALL.iter().map(|class| (*class, amounts(*class))).collect();
     all.retain(|(_, amounts)| amounts.iter().any(|amount| amount.gpu_ms > 0));
@@ -316,13 +334,22 @@ fn classes(ledgers: &[Ledger<'_>; 2], comparison: &Comparison, has_changes: bool
         (true, false) => (one.share.unwrap_or_default() - other.share.unwrap_or_default()).abs(),
     };
     all.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
+    let columns: &[_] = if has_changes { &["change", "class", "a", "b"] } else { &["a", "class", "b"] };
+    let key = |(class, amounts): &(Class, [Amount; 2]), column: &str| match column {
+        "class" => Key::Text(class.title().to_owned()),
+        "a" => Key::number(amounts[0].gpu_ms),
+        "b" => Key::number(amounts[1].gpu_ms),
+        _ => Key::ratio(Some(size(amounts))),
+    };
+    let text = |(class, _): &(Class, [Amount; 2])| format!("{} {}", class.title(), class.name());
+    let view = of.view(&mut all, columns, key, text)?;
     let line = |(class, amounts): (Class, [Amount; 2])| Line {
         name: class.name(),
         title: class.title(),
         change: if has_changes { comparison.change(&amounts[0], &amounts[1]) } else { String::new() },
         values: amounts.each_ref().map(|amount| Value { figure: amount.hours(), share: amount.percent() }),
     };
-    all.into_iter().map(line).collect()
+    Ok((all.into_iter().map(line).collect(), view))
 }
 
 #[cfg(test)]

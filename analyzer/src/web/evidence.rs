@@ -14,7 +14,9 @@ use super::curve::{self, Chart};
 use super::gpu::{holder, waited_for};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
+use super::sorted::Key;
 use super::stretch::{Stretch, stretches};
+use super::view::{Fields, Of, View};
 use crate::app::App;
 use crate::report::site::escaped;
 use crate::report::{About, Names, Proof, evidence, filled, missing, other_rules, rule_versions, text, units};
@@ -58,6 +60,7 @@ struct Evidence {
     waited_for: Option<Link>,
     run: Option<Link>,
     numbers: Vec<Number>,
+    numbers_view: View,
     charts: Vec<Chart>,
     api: String,
     charts_note: Option<String>,
@@ -78,6 +81,7 @@ pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Path(uuid): Path<String>,
     Query(asked): Query<Asked>,
+    Query(fields): Query<Fields>,
 ) -> Page {
     let clock = Clock { zone: app.zone.clone() };
     let (class, range) = (asked.class()?, asked.range()?);
@@ -108,8 +112,9 @@ pub(super) async fn page<S: Samples + Results>(
         Link::new(format!("{}?{}", link::node(cluster, node), around.query), format!("Node {node}")),
         back,
     ];
-    let proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
+    let mut proofs = evidence(stretch.parts.iter().map(|i| (i.evidence.as_slice(), i.ms as f64)));
     let charts = curve::charts(&app.store, stretch, &uuid, &signals(stretch, &proofs), &proofs, &clock).await?;
+    let numbers_view = numbers(&mut proofs, &uuid, &fields)?;
     let remedies = class.remedies(stretch.cause.map(|cause| cause.kind));
     show(&Evidence {
         frame: Frame::new(format!("{} on {}", class.title(), names.on_node(node, &uuid)), trail, false),
@@ -123,6 +128,7 @@ pub(super) async fn page<S: Samples + Results>(
         waited_for: waited_for(stretch, &around.query),
         run: link::run_of(stretch.parts[0], &around).map(|href| Link::new(href, holder(stretch))),
         numbers: proofs.into_iter().map(number).collect(),
+        numbers_view,
         charts_note: charts_note(stretch, &clock),
         charts,
         api: format!("gpu={}&class={}&{}", escaped(&uuid), class.name(), around.hours_query()),
@@ -253,6 +259,19 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
         ));
     }
     facts
+}
+
+/// Puts the numbers in the order asked for; they come in the order of the rule.
+fn numbers(proofs: &mut Vec<Proof>, uuid: &str, fields: &Fields) -> Result<View, Problem> {
+    let path = format!("{}/evidence", link::gpu(uuid));
+    let of = Of { path: &path, fields, id: "numbers" };
+    let key = |proof: &Proof, column: &str| match column {
+        "mean" => Key::number((proof.mean * 1000.0) as i64),
+        "range" => Key::number((proof.max * 1000.0) as i64),
+        "threshold" => Key::number((proof.threshold * 1000.0) as i64),
+        _ => Key::Text(proof.signal.clone()),
+    };
+    of.view(proofs, &["rule", "signal", "mean", "range", "threshold"], key, |proof| proof.signal.clone())
 }
 
 fn number(proof: Proof) -> Number {

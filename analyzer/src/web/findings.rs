@@ -5,16 +5,15 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
-use super::finding::Lines;
-use super::kept::given;
+use super::finding::{Lines, columns, key};
+use super::kept::{Kept, given};
 use super::page::{Frame, Link, Page, show};
 use super::part::PartQuery;
 use super::picker::Picker;
 use super::share::{Tile, tiles};
-use super::sorted::Key;
 use super::table::{On, Table, holds};
 use crate::app::App;
-use crate::report::{FindingGroup, Ledger, Losses, has_one_price, items};
+use crate::report::{FindingGroup, Ledger, Losses, items};
 use goodput_store::Results;
 
 /// Which findings are wanted, by parts of names.
@@ -51,12 +50,10 @@ pub(super) async fn page<S: Results>(
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let mut groups: Vec<FindingGroup> =
         losses.groups.iter().filter(|group| wanted.has(group, &losses)).cloned().collect();
-    // Findings are ranked by cost, which is GPU-time where not all have one price.
-    let by_money = has_one_price(losses.groups.iter().map(|group| &group.lost));
-    let columns: &[_] = if by_money { &["cost", "lost", "finding", "back"] } else { &["lost", "finding", "back"] };
     let fields = [("class", "class", &wanted.class), ("run", "run", &wanted.run), ("node", "node", &wanted.node)];
-    let on = On { path: "/findings", chosen: &chosen, fields };
-    let mut table = Table::of(on, &part, &mut groups, columns, key)?;
+    let on = On { path: "/findings", chosen: &chosen, fields, others: Kept::default() };
+    let key = |group: &FindingGroup, column: &str| key(&losses, group, column);
+    let mut table = Table::of(on, &part, &mut groups, columns(&losses), key)?;
     show(&Findings {
         frame: Frame::new("Findings", vec![chosen.fleet()], chosen.is_open()),
         picker: Picker::of(&chosen, "/findings").keeping(table.kept.clone()).comparing(&chosen, None, None),
@@ -81,15 +78,5 @@ impl Wanted {
                 let is_run = holds(finding.owner.as_deref().unwrap_or_default(), &self.run);
                 is_run && (given(&self.node).is_none() || finding.places.iter().any(|p| holds(&p.node, &self.node)))
             })
-    }
-}
-
-/// What the table is sorted by.
-fn key(group: &FindingGroup, column: &str) -> Key {
-    match column {
-        "finding" => Key::Text(group.class.title().to_owned()),
-        "back" => Key::number(group.recoverable.as_ref().map(|back| back.high.gpu_ms)),
-        "cost" => Key::number(group.lost.cost.first().map(|cost| cost.micros)),
-        _ => Key::number(group.lost.gpu_ms),
     }
 }

@@ -13,9 +13,10 @@ use super::outlook::Outlook;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::part::PartQuery;
 use super::picker::Picker;
-use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
+use super::share::{Legend, Shares, Tile, greatest_loss, judged_otherwise, tiles};
 use super::sorted::Key;
 use super::table::{On, Table, holds};
+use super::view::{Fields, Of};
 use crate::app::App;
 use crate::report::{Amount, FORMULA, Item, Ledger, Losses, Names, items, text};
 use goodput_store::{Embedded, Place, Results};
@@ -41,6 +42,7 @@ struct Fleet {
     formula: &'static str,
     tiles: Vec<Tile>,
     shares: Shares,
+    legend: Legend,
     judged_otherwise: Option<String>,
     first: Lines,
     /// The other findings, in a line, and the page of all.
@@ -49,6 +51,8 @@ struct Fleet {
     nodes: Vec<Node>,
     table: Table,
     api: String,
+    /// What asks the API for all of the period.
+    hours: String,
     judged_until: Option<String>,
     /// From when until when there is data, and the day that it ends on; where the period has none.
     newest: Option<(String, Link)>,
@@ -73,6 +77,7 @@ pub(super) async fn page<S: Embedded>(
     Query(query): Query<PeriodQuery>,
     Query(part): Query<PartQuery>,
     Query(wanted): Query<Wanted>,
+    Query(fields): Query<Fields>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let items = items(&app.store, &chosen.range(), &app.terms.prices).await?;
@@ -82,8 +87,10 @@ pub(super) async fn page<S: Embedded>(
     let progress = app.progress.borrow();
     let mut nodes =
         by_loss(&items, |item| holds(&item.node, &wanted.node).then(|| Place::new(&item.cluster, &item.node)));
-    let on = On { path: "/", chosen: &chosen, fields: [("node", "node", &wanted.node)] };
+    let on = On { path: "/", chosen: &chosen, fields: [("node", "node", &wanted.node)], others: fields.kept() };
     let table = Table::of(on, &part, &mut nodes, &COLUMNS, key)?;
+    let of = |id| Of { path: "/", fields: &fields, id };
+    let shares = Shares::of(&ledger);
     show(&Fleet {
         newest,
         frame: Frame::new("Fleet", Vec::new(), chosen.is_open()),
@@ -91,14 +98,16 @@ pub(super) async fn page<S: Embedded>(
         period: chosen.show(),
         formula: FORMULA,
         tiles: tiles(&ledger),
-        shares: Shares::of(&ledger),
+        legend: shares.legend(of("classes"))?,
+        shares,
         judged_otherwise: judged_otherwise(items.iter().map(Item::interval), &chosen.clock),
-        first: Lines::of(&losses, &losses.groups[..losses.groups.len().min(FIRST)], &chosen),
+        first: Lines::viewed(&losses, &losses.groups[..losses.groups.len().min(FIRST)], &chosen, of("first"))?,
         others: others(&losses, &chosen),
-        outlook: Outlook::of(&progress, &Names::of_all(&app.store), &chosen),
+        outlook: Outlook::of(&progress, &Names::of_all(&app.store), &chosen, of("due"))?,
         nodes: nodes[table.part.rows.clone()].iter().map(|node| row(node, &chosen)).collect(),
         table,
         api: format!("by=node&{}", chosen.hours_query()),
+        hours: chosen.hours_query(),
         judged_until: progress.judged_until_ms.map(|time| chosen.clock.show(time)),
         sources: app.intake.account().last_sample.len(),
         zone: chosen.clock.zone_name(),

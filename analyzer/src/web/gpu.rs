@@ -13,9 +13,11 @@ use super::jobs::{Job, jobs};
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::picker::Picker;
-use super::share::{Shares, Tile, judged_otherwise, tiles};
+use super::share::{Legend, Shares, Tile, judged_otherwise, tiles};
+use super::sorted::Key;
 use super::stretch::{Stretch, stretches};
 use super::strip::{Mark, marks, resolution};
+use super::view::{Fields, Of, View};
 use crate::app::App;
 use crate::report::site::escaped;
 use crate::report::{Ledger, Names, Period, text};
@@ -45,15 +47,21 @@ struct Gpu {
     nearer: Vec<Link>,
     period: String,
     tiles: Vec<Tile>,
-    shares: Shares,
+    legend: Legend,
     judged_otherwise: Option<String>,
     marks: Vec<Mark>,
     ticks: Vec<Tick>,
     resolution: String,
     jobs: Vec<Job>,
+    stretches: View,
     api: String,
+    /// What asks the API for what others lost, and for what may fail.
+    caused_api: String,
+    risks_api: String,
+    summary_api: String,
     left_out: usize,
     caused: Vec<Caused>,
+    caused_view: View,
     caused_hours: String,
 }
 
@@ -70,6 +78,7 @@ pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Path(uuid): Path<String>,
     Query(query): Query<PeriodQuery>,
+    Query(fields): Query<Fields>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let intervals = app.store.intervals_of(chosen.range(), &Whose::gpu(&uuid)).await?;
@@ -82,31 +91,39 @@ pub(super) async fn page<S: Samples + Results>(
     let (node, model) = (last.node.clone(), intervals.iter().find_map(|i| i.model.clone()));
     let node_href = format!("{}?{}", link::node(last.cluster.as_deref(), &node), chosen.query);
     let trail = vec![chosen.fleet(), Link::new(node_href.clone(), format!("Node {node}"))];
+    let of = |id| Of { path: &path, fields: &fields, id };
     let (ledger, stretches) = (Ledger::unpriced(&intervals), stretches(&intervals));
-    let (jobs, left_out) = jobs(&stretches, &uuid, &chosen);
+    let (jobs, left_out, view) = jobs(&stretches, &uuid, &chosen, of("stretches"))?;
     let names = Names::of_gpu(&app.store, &uuid);
-    let health = Health::of(&app.store, &uuid, &chosen).await?.judged(&app.progress.borrow(), &uuid, &names, &chosen);
+    let health = Health::of(&app.store, &uuid, &chosen).await?;
+    let health = health.judged(&app.progress.borrow(), &uuid, (&names, &chosen), of("risks"))?;
     let whose = Whose { charged_to: Some(uuid.clone()), ..Whose::default() };
     let elsewhere = app.store.intervals_of(chosen.range(), &whose).await?;
+    let (caused, caused_view) = caused(&elsewhere, &chosen, of("caused"))?;
     show(&Gpu {
         frame: Frame::new(names.on_node(&node, &uuid), trail, chosen.is_open()),
         name: names.on_node(&node, &uuid),
         health,
         model: model.unwrap_or_else(|| "model unknown".to_owned()),
-        picker: Picker::of(&chosen, &path),
+        picker: Picker::of(&chosen, &path).keeping(fields.kept()),
         zoom: zoom(&path, &chosen),
         nearer: nearer(&path, &chosen),
         period: chosen.show(),
         tiles: tiles(&ledger),
-        shares: Shares::of(&ledger),
+        legend: Shares::of(&ledger).legend(of("classes"))?,
         judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         marks: marks(&stretches, &uuid, &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),
         jobs,
+        stretches: view,
         api: format!("gpu={}&{}", escaped(&uuid), chosen.hours_query()),
+        caused_api: format!("charged_to={}&{}", escaped(&uuid), chosen.hours_query()),
+        risks_api: format!("node={}", escaped(&node)),
+        summary_api: format!("by=class&gpu={}&{}", escaped(&uuid), chosen.hours_query()),
         left_out,
-        caused: caused(&elsewhere, &chosen),
+        caused,
+        caused_view,
         caused_hours: text::hours(elsewhere.iter().map(|i| i.ms).sum()),
         uuid,
         node,
@@ -152,10 +169,19 @@ fn nearer(path: &str, chosen: &Chosen) -> Vec<Link> {
     links
 }
 
-/// What others lost while they waited for the GPU, the most first.
-fn caused(intervals: &[Interval], chosen: &Chosen) -> Vec<Caused> {
+/// What others lost while they waited for the GPU, the most first unless another order is asked for.
+fn caused(intervals: &[Interval], chosen: &Chosen, of: Of<'_>) -> Result<(Vec<Caused>, View), Problem> {
     let mut all: Vec<Stretch<'_>> = intervals.chunk_by(|a, b| a.gpu == b.gpu).flat_map(stretches).collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.ms));
+    let key = |s: &Stretch<'_>, column: &str| match column {
+        "gpu" => Key::Text(s.parts[0].gpu.clone()),
+        "node" => Key::Text(s.parts[0].node.clone()),
+        "from" => Key::number(s.start_ms),
+        "to" => Key::number(s.end_ms),
+        _ => Key::number(s.ms),
+    };
+    let text = |s: &Stretch<'_>| format!("{} {}", s.parts[0].gpu, s.parts[0].node);
+    let view = of.view(&mut all, &["hours", "gpu", "node", "from", "to"], key, text)?;
     all.truncate(MAX_CAUSED);
     let line = |s: &Stretch<'_>| Caused {
         node: s.parts[0].node.clone(),
@@ -164,7 +190,7 @@ fn caused(intervals: &[Interval], chosen: &Chosen) -> Vec<Caused> {
         to: chosen.clock.show(s.end_ms),
         hours: text::hours(s.ms),
     };
-    all.iter().map(line).collect()
+    Ok((all.iter().map(line).collect(), view))
 }
 
 /// The page of the GPU that was waited for, or of the node whose port was.

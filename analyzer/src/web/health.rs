@@ -3,8 +3,9 @@
 use super::chosen::Chosen;
 use super::clock::HOUR_MS;
 use super::link;
-use super::outlook::{self, Line};
-use super::page::Link;
+use super::outlook::{self, Risks};
+use super::page::{Link, Problem};
+use super::view::Of;
 use crate::app::Progress;
 use crate::report::{Names, text};
 use goodput_exposition::sample::{Labels, Series, TimeMs, is_stale};
@@ -38,7 +39,8 @@ pub(super) struct Health {
     pub(super) readings: Vec<Reading>,
     /// What was read as 0.
     pub(super) zero: Vec<&'static str>,
-    pub(super) risks: Vec<Line>,
+    /// None where nothing of it is at risk.
+    pub(super) risks: Option<Risks>,
     /// The last sample's time.
     pub(super) as_of: Option<String>,
 }
@@ -73,13 +75,19 @@ impl Health {
             identity: identity(&known),
             zero,
             readings: readings.into_iter().map(|(.., reading)| reading).collect(),
-            risks: Vec::new(),
+            risks: None,
             as_of,
         })
     }
 
     /// The same with who holds it and what is at risk, by the last judged minutes.
-    pub(super) fn judged(self, progress: &Progress, uuid: &str, names: &Names, chosen: &Chosen) -> Self {
+    pub(super) fn judged(
+        self,
+        progress: &Progress,
+        uuid: &str,
+        (names, chosen): (&Names, &Chosen),
+        of: Of<'_>,
+    ) -> Result<Self, Problem> {
         let mut own = progress.last_minutes.iter().filter(|i| i.gpu == uuid).peekable();
         let holders = own.peek().is_some().then(|| {
             let runs = own.filter_map(|i| Some((i.holder()?, link::run_of(i, chosen)?)));
@@ -88,7 +96,9 @@ impl Health {
             runs.dedup();
             runs
         });
-        Self { holders, risks: outlook::of_gpu(progress, uuid, names, chosen), ..self }
+        let risks = outlook::of_gpu(progress, uuid, names, chosen, of)?;
+        let has_risks = !risks.lines.is_empty() || risks.view.is_empty;
+        Ok(Self { holders, risks: has_risks.then_some(risks), ..self })
     }
 }
 

@@ -6,8 +6,10 @@ use super::chosen::Chosen;
 use super::clock::{HOUR_MS, length};
 use super::gpu::{holder, waited_for};
 use super::link;
-use super::page::Link;
+use super::page::{Link, Problem};
+use super::sorted::Key;
 use super::stretch::Stretch;
+use super::view::{Of, View};
 use crate::report::text;
 use goodput_verdict::Class;
 
@@ -23,9 +25,9 @@ pub(super) struct Job {
     pub(super) run: Option<String>,
     pub(super) held: String,
     pub(super) lost: String,
-    /// Losses from six minutes on, the greatest first.
+    /// Losses from six minutes on.
     pub(super) rows: Vec<Row>,
-    /// Productive time and smaller losses, in order of time.
+    /// Productive time and smaller losses.
     pub(super) folded: Vec<Row>,
 }
 
@@ -47,18 +49,45 @@ pub(super) struct Row {
     pub(super) confidence: &'static str,
 }
 
-/// By job, the greatest loss first, and how many stretches are left out.
-pub(super) fn jobs(stretches: &[Stretch<'_>], uuid: &str, chosen: &Chosen) -> (Vec<Job>, usize) {
+/// By job, the greatest loss first, and how many stretches are left out. Those of each job have the most GPU-time first,
+/// unless another order is asked for.
+pub(super) fn jobs(
+    stretches: &[Stretch<'_>],
+    uuid: &str,
+    chosen: &Chosen,
+    of: Of<'_>,
+) -> Result<(Vec<Job>, usize, View), Problem> {
     let mut longest: Vec<&Stretch<'_>> = stretches.iter().collect();
     longest.sort_by_key(|s| std::cmp::Reverse(s.ms));
     longest.truncate(MAX_ROWS);
+    let view = of.view(&mut longest, &COLUMNS, key, |s| text_of(s))?;
     let mut by_job: BTreeMap<&str, Vec<&Stretch<'_>>> = BTreeMap::new();
     for stretch in longest {
         by_job.entry(stretch.parts[0].holder().unwrap_or_else(|| holder(stretch))).or_default().push(stretch);
     }
     let mut jobs: Vec<(i64, Job)> = by_job.into_iter().map(|(name, all)| job(name, all, uuid, chosen)).collect();
     jobs.sort_by_key(|(lost, _)| std::cmp::Reverse(*lost));
-    (jobs.into_iter().map(|(_, job)| job).collect(), stretches.len().saturating_sub(MAX_ROWS))
+    Ok((jobs.into_iter().map(|(_, job)| job).collect(), stretches.len().saturating_sub(MAX_ROWS), view))
+}
+
+/// What stretches are sorted by.
+const COLUMNS: [&str; 7] = ["hours", "what", "from", "to", "length", "share", "certainty"];
+
+fn key(s: &&Stretch<'_>, column: &str) -> Key {
+    match column {
+        "what" => Key::Text(s.class.title().to_owned()),
+        "from" => Key::number(s.start_ms),
+        "to" => Key::number(s.end_ms),
+        "length" => Key::number(s.end_ms - s.start_ms),
+        "share" => Key::ratio(Some(s.share())),
+        "certainty" => Key::ratio(Some(s.confidence())),
+        _ => Key::number(s.ms),
+    }
+}
+
+/// What a filter looks into.
+fn text_of(s: &Stretch<'_>) -> String {
+    format!("{} {} {} {}", s.class.title(), s.class.name(), s.owner.unwrap_or_default(), s.of_instance())
 }
 
 /// What it lost, and the job of this name.
@@ -67,9 +96,7 @@ fn job(name: &str, all: Vec<&Stretch<'_>>, uuid: &str, chosen: &Chosen) -> (i64,
     let held: i64 = all.iter().map(|s| s.ms).sum();
     let lost: i64 = all.iter().filter(|s| is_lost(s)).map(|s| s.ms).sum();
     let run = link::run_of(all[0].parts[0], chosen);
-    // They come with the greatest first.
-    let (rows, mut folded): (Vec<_>, Vec<_>) = all.into_iter().partition(|s| is_lost(s) && s.ms >= FLOOR_MS);
-    folded.sort_by_key(|s| (s.start_ms, s.class));
+    let (rows, folded): (Vec<_>, Vec<_>) = all.into_iter().partition(|s| is_lost(s) && s.ms >= FLOOR_MS);
     let shown = |all: Vec<&Stretch<'_>>| all.into_iter().map(|s| row(s, name, uuid, chosen)).collect();
     let (held, lost_hours) = (text::hours(held), text::hours(lost));
     (lost, Job { name: name.to_owned(), run, held, lost: lost_hours, rows: shown(rows), folded: shown(folded) })

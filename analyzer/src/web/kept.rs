@@ -4,13 +4,18 @@ use crate::report::site::escaped;
 
 /// Names and values, without those that have none.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept(Vec<(&'static str, String)>);
+pub(super) struct Kept(Vec<(String, String)>);
 
 impl Kept {
     /// An empty field of a form asks for nothing.
     pub(super) fn of<const N: usize>(fields: [(&'static str, &Option<String>); N]) -> Self {
-        let given = |(name, value): (&'static str, &Option<String>)| Some((name, given(value)?.to_owned()));
+        let given = |(name, value): (&'static str, &Option<String>)| Some((name.to_owned(), given(value)?.to_owned()));
         Self(fields.into_iter().filter_map(given).collect())
+    }
+
+    /// Of fields with any name.
+    pub(super) fn named(fields: Vec<(String, String)>) -> Self {
+        Self(fields)
     }
 
     /// As a query goes on with it: `&node=n1`.
@@ -25,7 +30,7 @@ impl Kept {
     }
 
     /// For the hidden fields of a form.
-    pub(super) fn fields(&self) -> &[(&'static str, String)] {
+    pub(super) fn fields(&self) -> &[(String, String)] {
         &self.0
     }
 }

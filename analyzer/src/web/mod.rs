@@ -45,8 +45,9 @@ mod team;
 mod teams;
 #[cfg(test)]
 mod tests;
+mod view;
 
-use axum::response::Response;
+use axum::response::{Redirect, Response};
 
 use crate::app::{App, Busy};
 use goodput_store::Embedded;
@@ -75,6 +76,7 @@ pub(crate) fn routes<S: Embedded + Clone + 'static>() -> Router<App<S>> {
         .route("/compare", get(compare::page::<S>))
         .route("/report", get(report::page::<S>))
         .route("/state", get(state::page::<S>))
+        .route("/openapi.json", get(async || Redirect::permanent("api/v1/openapi.json")))
         .route("/assets/{name}", get(assets::file))
         .fallback(page::nothing_here)
 }

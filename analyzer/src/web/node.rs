@@ -10,9 +10,11 @@ use super::chosen::{Chosen, PeriodQuery};
 use super::link;
 use super::page::{Frame, Page, Problem, show};
 use super::picker::Picker;
-use super::share::{Shares, Tile, greatest_loss, judged_otherwise, tiles};
+use super::share::{Legend, Shares, Tile, greatest_loss, judged_otherwise, tiles};
+use super::sorted::Key;
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
+use super::view::{Fields, Of, View};
 use crate::app::App;
 use crate::report::site::escaped;
 use crate::report::{Amount, Ledger, Names, recall_clusters, text};
@@ -28,13 +30,14 @@ struct Node {
     picker: Picker,
     period: String,
     tiles: Vec<Tile>,
-    shares: Shares,
+    legend: Legend,
     judged_otherwise: Option<String>,
     gpus: Vec<Gpu>,
     ticks: Vec<Tick>,
     resolution: String,
     api: String,
     owners: Vec<Owner>,
+    owners_view: View,
 }
 
 /// A lane of the timeline.
@@ -58,30 +61,31 @@ struct Owner {
     goodput: String,
     shares: Shares,
     greatest_loss: Option<(&'static str, String)>,
-    lost_ms: i64,
 }
 
 pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Path(name): Path<String>,
     Query(query): Query<PeriodQuery>,
+    Query(fields): Query<Fields>,
 ) -> Page {
-    render(&app, None, name, &query).await
+    render(&app, None, name, (&query, &fields)).await
 }
 
 pub(super) async fn page_within<S: Samples + Results>(
     State(app): State<App<S>>,
     Path((cluster, name)): Path<(String, String)>,
     Query(query): Query<PeriodQuery>,
+    Query(fields): Query<Fields>,
 ) -> Page {
-    render(&app, Some(cluster), name, &query).await
+    render(&app, Some(cluster), name, (&query, &fields)).await
 }
 
 async fn render<S: Samples + Results>(
     app: &App<S>,
     cluster: Option<String>,
     name: String,
-    query: &PeriodQuery,
+    (query, fields): (&PeriodQuery, &Fields),
 ) -> Page {
     let chosen = Chosen::of(query, (app.now)(), &app.zone)?;
     let mut intervals = app.store.intervals_of(chosen.range(), &Whose::node(&name)).await?;
@@ -95,18 +99,21 @@ async fn render<S: Samples + Results>(
         return Err(Problem::missing(what, advice, chosen.choices(&path)));
     }
     let ledger = Ledger::unpriced(&intervals);
+    let of = |id| Of { path: &path, fields, id };
+    let (owners, owners_view) = owners(&intervals, &chosen, of("owners"))?;
     show(&Node {
         frame: Frame::new(format!("Node {name}"), vec![chosen.fleet()], chosen.is_open()),
-        picker: Picker::of(&chosen, &path).comparing(&chosen, Some(&name), cluster.as_ref()),
+        picker: Picker::of(&chosen, &path).keeping(fields.kept()).comparing(&chosen, Some(&name), cluster.as_ref()),
         period: chosen.show(),
         tiles: tiles(&ledger),
-        shares: Shares::of(&ledger),
+        legend: Shares::of(&ledger).legend(of("classes"))?,
         judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
         gpus: gpus(&intervals, &Names::of_all(&app.store), &chosen),
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),
         api: api(cluster.as_deref(), &name, &chosen),
-        owners: owners(&intervals, &chosen),
+        owners,
+        owners_view,
         cluster,
         name,
     })
@@ -139,28 +146,38 @@ fn part_of(interval: &Interval) -> Vec<String> {
     run.into_iter().chain(interval.account.as_ref().map(|account| format!("account {account}"))).collect()
 }
 
-/// Who held GPUs here, greatest loss first.
-fn owners(intervals: &[Interval], chosen: &Chosen) -> Vec<Owner> {
+/// Who held GPUs here, greatest loss first unless another order is asked for.
+fn owners(intervals: &[Interval], chosen: &Chosen, of: Of<'_>) -> Result<(Vec<Owner>, View), Problem> {
     let mut by_owner: BTreeMap<Option<&str>, Vec<&Interval>> = BTreeMap::new();
     for interval in intervals.iter().filter(|i| i.class.group() != Group::Capacity) {
         by_owner.entry(interval.owner.as_deref()).or_default().push(interval);
     }
-    let owner = |(name, intervals): (Option<&str>, Vec<&Interval>)| {
-        let (part_of, href) = (part_of(intervals[0]), link::run_of(intervals[0], chosen));
-        let ledger = Ledger::unpriced(intervals);
-        let held = ledger.capacity().ms;
-        Owner {
-            name: name.unwrap_or(text::UNKNOWN).to_owned(),
-            part_of,
-            href,
-            hours: Amount::of(held, held).hours(),
-            goodput: text::percent(ledger.goodput()),
-            shares: Shares::of(&ledger),
-            greatest_loss: greatest_loss(&ledger),
-            lost_ms: held - ledger.get(Class::Productive).ms,
-        }
+    let lost = |ledger: &Ledger<'_>| ledger.capacity().ms - ledger.get(Class::Productive).ms;
+    let mut owners: Vec<(&str, &Interval, Ledger<'_>)> = by_owner
+        .into_iter()
+        .map(|(name, intervals)| (name.unwrap_or(text::UNKNOWN), intervals[0], Ledger::unpriced(intervals)))
+        .collect();
+    owners.sort_by_key(|(.., ledger)| std::cmp::Reverse(lost(ledger)));
+    let key = |(name, _, ledger): &(&str, &Interval, Ledger<'_>), column: &str| match column {
+        "owner" => Key::Text((*name).to_owned()),
+        "held" => Key::number(ledger.capacity().ms),
+        "productive" => Key::ratio(ledger.goodput()),
+        _ => Key::number(lost(ledger)),
     };
-    let mut owners: Vec<Owner> = by_owner.into_iter().map(owner).collect();
-    owners.sort_by_key(|owner| std::cmp::Reverse(owner.lost_ms));
-    owners
+    let text = |(name, one, _): &(&str, &Interval, Ledger<'_>)| format!("{name} {}", part_of(one).join(" "));
+    let view = of.view(&mut owners, &["loss", "owner", "held", "productive"], key, text)?;
+    Ok((owners.iter().map(|(name, one, ledger)| owner(name, one, ledger, chosen)).collect(), view))
+}
+
+fn owner(name: &str, one: &Interval, ledger: &Ledger<'_>, chosen: &Chosen) -> Owner {
+    let held = ledger.capacity().ms;
+    Owner {
+        name: name.to_owned(),
+        part_of: part_of(one),
+        href: link::run_of(one, chosen),
+        hours: Amount::of(held, held).hours(),
+        goodput: text::percent(ledger.goodput()),
+        shares: Shares::of(ledger),
+        greatest_loss: greatest_loss(ledger),
+    }
 }

@@ -2,7 +2,9 @@
 
 use super::chosen::Chosen;
 use super::link;
-use super::page::Link;
+use super::page::{Link, Problem};
+use super::sorted::Key;
+use super::view::{Of, View};
 use crate::app::Progress;
 use crate::report::{Names, risk_outlook, risk_signs, risk_title};
 use goodput_verdict::{Class, Level, Prospect};
@@ -19,11 +21,17 @@ pub(super) struct Outlook {
     /// Has some GPU samples of the last minutes? Else nothing is known of damage.
     pub(super) has_samples: bool,
     /// What runs out, the nearest end first.
-    pub(super) due: Vec<Line>,
-    pub(super) more_due: usize,
+    pub(super) due: Risks,
     /// GPUs and parts of the network that may fail, the most pressing first.
-    pub(super) ill: Vec<Line>,
-    pub(super) more_ill: usize,
+    pub(super) ill: Risks,
+}
+
+/// A table of risks.
+pub(super) struct Risks {
+    pub(super) lines: Vec<Line>,
+    pub(super) view: View,
+    /// How many are left out.
+    pub(super) more: usize,
 }
 
 /// One thing at risk.
@@ -39,7 +47,7 @@ pub(super) struct Line {
 
 impl Outlook {
     /// As at the last minute that is judged.
-    pub(super) fn of(progress: &Progress, names: &Names, chosen: &Chosen) -> Self {
+    pub(super) fn of(progress: &Progress, names: &Names, chosen: &Chosen, of: Of<'_>) -> Result<Self, Problem> {
         let end = |prospect: &Prospect| prospect.at_risk().map(|left| left.likely_seconds);
         let mut due: Vec<(f64, &Prospect)> =
             progress.prospects.iter().filter_map(|p| Some((end(p).filter(|end| *end <= SOON)?, p))).collect();
@@ -47,21 +55,47 @@ impl Outlook {
         let mut ill: Vec<(Level, &Prospect)> =
             progress.prospects.iter().filter_map(|p| Some((p.damage()?.level, p))).collect();
         ill.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
-        Self {
+        let lines = |all: Vec<&Prospect>| all.into_iter().map(|prospect| line(prospect, names, chosen)).collect();
+        Ok(Self {
             has_forecasts: progress.prospects.iter().any(|prospect| prospect.exhaustion().is_some()),
             has_samples: progress.last_minutes.iter().any(|interval| interval.class != Class::NoData),
-            more_due: due.len().saturating_sub(MAX_LINES),
-            more_ill: ill.len().saturating_sub(MAX_LINES),
-            due: due.into_iter().take(MAX_LINES).map(|(_, prospect)| line(prospect, names, chosen)).collect(),
-            ill: ill.into_iter().take(MAX_LINES).map(|(_, prospect)| line(prospect, names, chosen)).collect(),
-        }
+            due: Risks::of(lines(due.into_iter().map(|(_, p)| p).collect()), Of { id: "due", ..of })?,
+            ill: Risks::of(lines(ill.into_iter().map(|(_, p)| p).collect()), Of { id: "ill", ..of })?,
+        })
+    }
+}
+
+impl Risks {
+    /// Of lines that come with the most pressing first.
+    fn of(mut lines: Vec<Line>, of: Of<'_>) -> Result<Self, Problem> {
+        let key = |line: &Line, column: &str| {
+            Key::Text(match column {
+                "what" => line.what.clone(),
+                "where" => line.subject.text.clone(),
+                "state" => line.state.clone(),
+                "owners" => line.owners.clone(),
+                _ => line.when.clone(),
+            })
+        };
+        let text =
+            |line: &Line| [&line.what, &line.subject.text, &line.state, &line.owners].map(String::as_str).join(" ");
+        let view = of.view(&mut lines, &["when", "what", "where", "state", "owners"], key, text)?;
+        let more = lines.len().saturating_sub(MAX_LINES);
+        lines.truncate(MAX_LINES);
+        Ok(Self { lines, view, more })
     }
 }
 
 /// What is at risk of one GPU, on its page.
-pub(super) fn of_gpu(progress: &Progress, uuid: &str, names: &Names, chosen: &Chosen) -> Vec<Line> {
+pub(super) fn of_gpu(
+    progress: &Progress,
+    uuid: &str,
+    names: &Names,
+    chosen: &Chosen,
+    of: Of<'_>,
+) -> Result<Risks, Problem> {
     let is_of = |p: &&Prospect| p.is_risk() && gpu(p) == Some(uuid);
-    progress.prospects.iter().filter(is_of).map(|prospect| line(prospect, names, chosen)).collect()
+    Risks::of(progress.prospects.iter().filter(is_of).map(|prospect| line(prospect, names, chosen)).collect(), of)
 }
 
 fn line(prospect: &Prospect, names: &Names, chosen: &Chosen) -> Line {

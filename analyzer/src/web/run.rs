@@ -12,9 +12,10 @@ use super::finding::Lines;
 use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::picker::Picker;
-use super::share::{Shares, Tile, held_tiles, judged_otherwise};
+use super::share::{Legend, Shares, Tile, held_tiles, judged_otherwise};
 use super::stretch::stretches;
 use super::strip::{Mark, marks, resolution};
+use super::view::{Fields, Of};
 use crate::app::App;
 use crate::report::site::escaped;
 use crate::report::{Ledger, Losses, Names, Summed, recall_clusters, runs, text};
@@ -34,7 +35,7 @@ struct Run {
     picker: Picker,
     period: String,
     tiles: Vec<Tile>,
-    shares: Shares,
+    legend: Legend,
     judged_otherwise: Option<String>,
     findings: Lines,
     gpus: Vec<Gpu>,
@@ -43,6 +44,10 @@ struct Run {
     resolution: String,
     attempts: Vec<Attempts>,
     api: String,
+    /// What asks the API for its findings, its classes and its attempts.
+    findings_api: String,
+    summary_api: String,
+    attempts_api: String,
 }
 
 /// A lane of the timeline.
@@ -59,23 +64,25 @@ pub(super) async fn page<S: Samples + Results>(
     State(app): State<App<S>>,
     Path(name): Path<String>,
     Query(query): Query<PeriodQuery>,
+    Query(fields): Query<Fields>,
 ) -> Page {
-    render(&app, None, name, &query).await
+    render(&app, None, name, (&query, &fields)).await
 }
 
 pub(super) async fn page_within<S: Samples + Results>(
     State(app): State<App<S>>,
     Path((cluster, name)): Path<(String, String)>,
     Query(query): Query<PeriodQuery>,
+    Query(fields): Query<Fields>,
 ) -> Page {
-    render(&app, Some(cluster), name, &query).await
+    render(&app, Some(cluster), name, (&query, &fields)).await
 }
 
 async fn render<S: Samples + Results>(
     app: &App<S>,
     cluster: Option<String>,
     name: String,
-    query: &PeriodQuery,
+    (query, fields): (&PeriodQuery, &Fields),
 ) -> Page {
     let chosen = Chosen::of(query, (app.now)(), &app.zone)?;
     let intervals = held(app, cluster.as_deref(), &name, &chosen).await?;
@@ -91,6 +98,8 @@ async fn render<S: Samples + Results>(
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let (gpus, more_gpus) = gpus(&intervals, &Names::of_all(&app.store), &chosen);
+    let of = |id| Of { path: &path, fields, id };
+    let named = format!("run={}&{}", escaped(&name), chosen.hours_query());
     show(&Run {
         frame: Frame::new(
             format!("Run {name}"),
@@ -98,18 +107,21 @@ async fn render<S: Samples + Results>(
             chosen.is_open(),
         ),
         account: first.account.clone(),
-        picker: Picker::of(&chosen, &path),
+        picker: Picker::of(&chosen, &path).keeping(fields.kept()),
         period: chosen.show(),
         tiles: held_tiles(&ledger, gpus.len() + more_gpus),
-        shares: Shares::of(&ledger),
+        legend: Shares::of(&ledger).legend(of("classes"))?,
         judged_otherwise: judged_otherwise(&intervals, &chosen.clock),
-        findings: Lines::of(&losses, &losses.groups, &chosen).without_members(),
+        findings: Lines::viewed(&losses, &losses.groups, &chosen, of("findings"))?.without_members(),
         gpus,
         more_gpus,
         ticks: ticks(&chosen.range(), &chosen.clock),
         resolution: resolution(&chosen),
         api: api(first, &name, &chosen),
-        attempts: attempts(&runs::of(&history, &intervals, &chosen.range()), &chosen.clock),
+        attempts: attempts(&runs::of(&history, &intervals, &chosen.range()), &chosen.clock, of("attempts"))?,
+        summary_api: format!("by=class&{named}"),
+        attempts_api: chosen.hours_query(),
+        findings_api: named,
         cluster,
         name,
     })

@@ -28,7 +28,7 @@ pub(super) struct Wanted {
 }
 
 /// What runs are sorted by; the first is how they are counted, the last where all has one price.
-const COLUMNS: [&str; 6] = ["loss", "run", "gpus", "held", "productive", "cost"];
+pub(super) const COLUMNS: [&str; 6] = ["loss", "run", "gpus", "held", "productive", "cost"];
 
 #[derive(Template)]
 #[template(path = "web/runs.html")]
@@ -75,7 +75,8 @@ pub(super) async fn page<S: Results>(
     let fields = [("run", "run", &run), ("account", "account", &account)];
     let by_money = has_one_price(runs.iter().map(|run| run.ledger.lost()));
     let columns = if by_money { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
-    let table = Table::of(On { path: "/runs", chosen: &chosen, fields }, &part, &mut runs, columns, order)?;
+    let on = On { path: "/runs", chosen: &chosen, fields, others: Kept::default() };
+    let table = Table::of(on, &part, &mut runs, columns, order)?;
     show(&Runs {
         frame: Frame::new("Runs", vec![chosen.fleet()], chosen.is_open()),
         picker: Picker::of(&chosen, "/runs").keeping(table.kept.clone()).comparing(&chosen, None, None),
@@ -89,7 +90,7 @@ pub(super) async fn page<S: Results>(
 }
 
 /// What the table is sorted by.
-fn order(Counted { key: (_, name), gpus, ledger, .. }: &Counted<'_, Key<'_>>, column: &str) -> SortKey {
+pub(super) fn order(Counted { key: (_, name), gpus, ledger, .. }: &Counted<'_, Key<'_>>, column: &str) -> SortKey {
     match column {
         "run" => SortKey::Text((*name).to_owned()),
         "gpus" => SortKey::count(gpus.len()),

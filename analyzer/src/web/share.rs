@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clock::{Clock, HOUR_MS, rfc3339};
+use super::page::Problem;
+use super::sorted::Key;
+use super::view::{Of, View};
 use crate::report::{Amount, Ledger, Span, Sum, other_rules, text};
 use goodput_verdict::{Class, Interval};
 
@@ -14,11 +17,13 @@ pub(super) struct Tile {
 }
 
 /// One class of a ledger that has time.
+#[derive(Clone)]
 pub(super) struct Share {
+    ms: i64,
     pub(super) class: &'static str,
     pub(super) meaning: &'static str,
     pub(super) hours: String,
-    /// The 90 % interval of it.
+    /// The 90 % interval of it, where its ends do not read alike.
     pub(super) between: String,
     pub(super) percent: String,
     /// Left edge and width in the bar, in percent of it.
@@ -29,8 +34,15 @@ pub(super) struct Share {
     pub(super) middle: Option<String>,
 }
 
+/// The classes that have time, as a table.
+pub(super) struct Legend {
+    pub(super) classes: Vec<Share>,
+    pub(super) has_intervals: bool,
+    pub(super) view: View,
+}
+
 /// Percent of a bar: on a telephone and in a table as wide as a letter.
-const LEAST_LABELLED: f64 = 3.0;
+pub(super) const LEAST_LABELLED: f64 = 3.0;
 
 /// The classes that have time.
 pub(super) struct Shares {
@@ -42,17 +54,17 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let whole = ledger.capacity().ms;
-        let sum = |class| (ledger.get(class).ms, text::between(ledger.get(class).bounds(whole)));
+        let sum = |class| (ledger.get(class).ms, text::spread(ledger.get(class).bounds(whole)).unwrap_or_default());
         Self::of_sums(whole, sum)
     }
 
     /// Of milliseconds by class, whose intervals are not known.
     pub(super) fn of_classes(times: &BTreeMap<Class, i64>) -> Self {
-        let sum = |class| (times.get(&class).copied().unwrap_or_default(), text::between(None));
+        let sum = |class| (times.get(&class).copied().unwrap_or_default(), String::new());
         Self::of_sums(times.values().sum(), sum)
     }
 
-    /// Of milliseconds and their 90 % interval, to be read.
+    /// Of milliseconds and their 90 % interval, to be read; empty where none is shown.
     fn of_sums(whole: i64, sum: impl Fn(Class) -> (i64, String)) -> Self {
         let scale = |ms: i64| if whole > 0 { ms as f64 / whole as f64 * 100.0 } else { 0.0 };
         let (mut classes, mut before) = (Vec::new(), 0);
@@ -65,12 +77,36 @@ impl Shares {
                 let (x, width, key) = (text::fixed(x), text::fixed(width), class.info().key);
                 let (hours, percent) = (amount.hours(), amount.percent());
                 let meaning = class.info().meaning;
-                classes.push(Share { class: class.name(), meaning, hours, between, percent, x, width, key, middle });
+                classes.push(Share {
+                    ms,
+                    class: class.name(),
+                    meaning,
+                    hours,
+                    between,
+                    percent,
+                    x,
+                    width,
+                    key,
+                    middle,
+                });
                 before += ms;
             }
         }
         let words: Vec<String> = classes.iter().map(|c| format!("{} {}", c.class, c.percent)).collect();
         Self { label: words.join(", "), classes }
+    }
+
+    /// The table, in the order of classes unless another one is asked for.
+    pub(super) fn legend(&self, of: Of<'_>) -> Result<Legend, Problem> {
+        let mut classes = self.classes.clone();
+        let place = |share: &Share| Class::ALL.iter().position(|class| class.name() == share.class).unwrap_or_default();
+        let key = |share: &Share, column: &str| match column {
+            "class" => Key::Text(format!("{:03}", place(share))),
+            _ => Key::number(share.ms),
+        };
+        let text = |share: &Share| format!("{} {}", share.class, share.meaning);
+        let view = of.view(&mut classes, &["class", "hours", "share"], key, text)?;
+        Ok(Legend { has_intervals: classes.iter().any(|share| !share.between.is_empty()), classes, view })
     }
 }
 

@@ -46,13 +46,21 @@ impl Heads {
     }
 }
 
-/// Puts rows in order. Unless a column is asked for they are in the order of the first one; `href` is the page without
-/// the field.
+/// Where heads lead to: the page without the field that orders the table, that field, and the place on the page.
+#[derive(Clone, Copy)]
+pub(super) struct To<'a> {
+    pub(super) href: &'a str,
+    pub(super) field: &'a str,
+    /// Empty for the beginning of the page.
+    pub(super) anchor: &'a str,
+}
+
+/// Puts rows in order. Unless a column is asked for they are in the order of the first one.
 pub(super) fn sort<T>(
     rows: &mut [T],
     columns: &[&'static str],
     asked: Option<&str>,
-    href: &str,
+    To { href, field, anchor }: To<'_>,
     key: impl Fn(&T, &str) -> Key,
 ) -> Result<Heads, Problem> {
     let first = columns.first().copied().unwrap_or_default();
@@ -60,7 +68,9 @@ pub(super) fn sort<T>(
     let (name, is_reverse) = given.strip_prefix('-').map_or((given, false), |name| (name, true));
     if !columns.contains(&name) {
         let names = columns.join(", ");
-        return Err(Problem::bad(format!("sort: {given:?}: expected one of {names}; with - before it, the reverse")));
+        return Err(Problem::bad(format!(
+            "{field}: {given:?}: expected one of {names}; with - before it, the reverse"
+        )));
     }
     let is_falling = rows.first().is_none_or(|row| matches!(key(row, name), Key::Number(_))) != is_reverse;
     // In the order of the first column they are already, and by more than its figure.
@@ -74,7 +84,13 @@ pub(super) fn sort<T>(
         let is_current = *column == name;
         let sign = if is_current && !is_reverse { "-" } else { "" };
         let order = if is_falling { "descending" } else { "ascending" };
-        Head { name: column, href: format!("{href}&sort={sign}{column}"), order: is_current.then_some(order) }
+        let and = if href.ends_with('?') { "" } else { "&" };
+        let to = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
+        Head {
+            name: column,
+            href: format!("{href}{and}{field}={sign}{column}{to}"),
+            order: is_current.then_some(order),
+        }
     };
     Ok(Heads(columns.iter().map(head).collect()))
 }
@@ -82,6 +98,8 @@ pub(super) fn sort<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TO: To<'static> = To { href: "/x?p=1", field: "sort", anchor: "" };
 
     #[test]
     fn a_head_leads_to_its_order_and_from_there_to_the_reverse() {
@@ -94,8 +112,7 @@ mod tests {
             (Some("-name"), "cba", ("lost", None), ("name", falling)),
         ] {
             let mut rows = [("b", 3), ("c", 2), ("a", 1)];
-            let heads =
-                sort(&mut rows, &["lost", "name"], asked, "/x?p=1", key).map_err(|problem| problem.what).unwrap();
+            let heads = sort(&mut rows, &["lost", "name"], asked, TO, key).map_err(|problem| problem.what).unwrap();
             assert_eq!(rows.iter().map(|(name, _)| *name).collect::<String>(), order, "{asked:?}");
             for (column, (sort, order)) in [("lost", lost), ("name", name)] {
                 let head = heads.get(column).unwrap();
@@ -106,8 +123,7 @@ mod tests {
                 );
             }
         }
-        let wrong =
-            sort(&mut [("b", 3)], &["lost", "name"], Some("gpus"), "/x?p=1", key).map_err(|problem| problem.what);
+        let wrong = sort(&mut [("b", 3)], &["lost", "name"], Some("gpus"), TO, key).map_err(|problem| problem.what);
         let expected = "sort: \"gpus\": expected one of lost, name; with - before it, the reverse";
         assert_eq!(wrong.unwrap_err(), expected);
     }

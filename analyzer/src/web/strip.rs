@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::chosen::Chosen;
 use super::clock::{HOUR_MS, length};
 use super::link;
+use super::share::LEAST_LABELLED;
 use super::stretch::Stretch;
 use crate::report::text;
 use goodput_exposition::sample::TimeMs;
@@ -34,7 +35,13 @@ pub(super) struct Layer {
     pub(super) class: &'static str,
     /// A path's data.
     pub(super) shape: String,
+    /// Where the letter of the class stands, in percent of the strip's width and height.
+    pub(super) letters: Vec<(String, String)>,
+    pub(super) letter: &'static str,
 }
+
+/// The least share of a slice in which a letter has room, in percent.
+const LEAST_HIGH: f64 = 30.0;
 
 /// The marks of a GPU's stretches over a period, in order of time.
 pub(super) fn marks(stretches: &[Stretch<'_>], uuid: &str, chosen: &Chosen) -> Vec<Mark> {
@@ -148,9 +155,26 @@ fn shapes(groups: &[Vec<&Stretch<'_>>], start_ms: TimeMs, slice_ms: f64) -> BTre
     let mut layers: BTreeMap<usize, Vec<Layer>> = BTreeMap::new();
     for ((n, class), rects) in rects {
         let shape = rects.iter().map(path).collect();
-        layers.entry(n).or_default().push(Layer { class: class.name(), shape });
+        let layer = Layer { class: class.name(), shape, letters: letters(&rects), letter: class.info().key };
+        layers.entry(n).or_default().push(layer);
     }
     layers
+}
+
+/// Where a class has room for its letter: in the middle of each run of slices in which it is high enough, where that is as
+/// wide as the letter on a telephone.
+fn letters(rects: &[Rect]) -> Vec<(String, String)> {
+    let high: Vec<&Rect> = rects.iter().filter(|rect| rect.height / HEIGHT * 100.0 >= LEAST_HIGH).collect();
+    let runs = high.chunk_by(|one, next| one.to == next.from);
+    runs.filter_map(|run| {
+        let (from, to) = (run.first()?.from, run.last()?.to);
+        let width = (to - from) as f64 / SLICES as f64 * 100.0;
+        let middle = (from + to) as f64 / 2.0;
+        let rect = run.iter().find(|rect| middle <= rect.to as f64)?;
+        let height = (rect.y + rect.height / 2.0) / HEIGHT * 100.0;
+        (width >= LEAST_LABELLED).then(|| (text::fixed(middle / SLICES as f64 * 100.0), text::fixed(height)))
+    })
+    .collect()
 }
 
 /// Neighbours that differ by less than a hundredth of the strip's height are one.
@@ -204,6 +228,19 @@ mod tests {
         let sums: Vec<f64> = slices.iter().map(|slice| slice.values().sum()).collect();
         assert!(sums.iter().all(|sum| (sum - slice_ms).abs() < 1.0), "{sums:?}");
         assert!((slices[0][&(Class::DataloaderStorage, 1)] / slice_ms - 0.9).abs() < 1e-9, "{:?}", slices[0]);
+    }
+
+    #[test]
+    fn a_class_has_its_letter_where_it_is_wide_and_high_enough() {
+        let rect = |from, to, y, height| Rect { from, to, y, height };
+        let at = |rects: &[Rect]| letters(rects);
+        // 3 % of 240 slices are 7.2 of them.
+        assert_eq!(at(&[rect(0, 7, 0.0, HEIGHT)]), []);
+        let place = |x: &str, y: &str| (x.to_owned(), y.to_owned());
+        assert_eq!(at(&[rect(0, 8, 0.0, HEIGHT)]), [place("1.67", "50")]);
+        assert_eq!(at(&[rect(0, 8, 0.0, HEIGHT * 0.29)]), [], "too low");
+        let neighbours = [rect(0, 4, 0.0, 8.0), rect(4, 8, 2.0, 10.0), rect(9, 120, 10.0, 10.0)];
+        assert_eq!(at(&neighbours), [place("1.67", "20"), place("26.88", "75")]);
     }
 
     /// A week in which a GPU changes its class every minute.

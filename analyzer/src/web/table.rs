@@ -4,10 +4,10 @@ use super::chosen::Chosen;
 use super::kept::{Kept, given};
 use super::page::Problem;
 use super::part::{Part, PartQuery};
-use super::sorted::{Heads, Key, sort};
+use super::sorted::{Heads, Key, To, sort};
 
 /// A table of fewer rows has no form to filter it.
-const MANY: usize = 10;
+pub(super) const MANY: usize = 10;
 
 /// What stands around the rows of a table.
 pub(super) struct Table {
@@ -19,12 +19,13 @@ pub(super) struct Table {
 }
 
 /// The form that leaves rows out.
+#[derive(Debug)]
 pub(super) struct Filter {
-    pub(super) path: &'static str,
+    pub(super) path: String,
     /// The period and the order.
     pub(super) hidden: Vec<(String, String)>,
     /// Name, label and value of each field.
-    pub(super) fields: Vec<(&'static str, &'static str, String)>,
+    pub(super) fields: Vec<(String, &'static str, String)>,
     pub(super) is_shown: bool,
     /// All rows, where some are left out.
     pub(super) all: Option<String>,
@@ -35,12 +36,14 @@ pub(super) struct On<'a, const N: usize> {
     pub(super) path: &'static str,
     pub(super) chosen: &'a Chosen,
     pub(super) fields: [(&'static str, &'static str, &'a Option<String>); N],
+    /// Orders and filters of the other tables of the page.
+    pub(super) others: Kept,
 }
 
 impl Table {
     /// Of rows that pass the filter, which are put in order.
     pub(super) fn of<T, const N: usize>(
-        On { path, chosen, fields }: On<'_, N>,
+        On { path, chosen, fields, others }: On<'_, N>,
         asked: &PartQuery,
         rows: &mut [T],
         columns: &[&'static str],
@@ -48,23 +51,23 @@ impl Table {
     ) -> Result<Self, Problem> {
         let filtered = Kept::of(fields.map(|(name, _, value)| (name, value)));
         let order = Kept::of([("sort", &asked.sort)]);
-        let href = format!("{path}?{}{}", chosen.query, filtered.query());
+        let href = format!("{path}?{}{}{}", chosen.query, others.query(), filtered.query());
         let is_set = !filtered.fields().is_empty();
-        let ordered = order.fields().iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let kept = others.fields().iter().chain(order.fields()).cloned();
         let filter = Filter {
-            path,
-            hidden: chosen.fields().into_iter().chain(ordered).collect(),
+            path: path.to_owned(),
+            hidden: chosen.fields().into_iter().chain(kept).collect(),
             fields: fields
-                .map(|(name, label, value)| (name, label, given(value).unwrap_or_default().to_owned()))
+                .map(|(name, label, value)| (name.to_owned(), label, given(value).unwrap_or_default().to_owned()))
                 .into(),
             is_shown: is_set || rows.len() > MANY,
-            all: is_set.then(|| format!("{path}?{}{}", chosen.query, order.query())),
+            all: is_set.then(|| format!("{path}?{}{}{}", chosen.query, others.query(), order.query())),
         };
         Ok(Self {
-            heads: sort(rows, columns, given(&asked.sort), &href, key)?,
+            heads: sort(rows, columns, given(&asked.sort), To { href: &href, field: "sort", anchor: "" }, key)?,
             part: Part::of(asked, rows.len(), &(href + &order.query()))?,
             filter,
-            kept: filtered.and(order),
+            kept: others.and(filtered).and(order),
         })
     }
 }

@@ -10,9 +10,12 @@ use super::link;
 use super::page::{Frame, Link, Page, Problem, show};
 use super::picker::Picker;
 use super::runs;
-use super::share::{Shares, Tile, held_tiles};
+use super::share::{Legend, Shares, Tile, held_tiles};
+use super::sorted::Key;
 use super::teams::shares;
+use super::view::{Fields, Of, View};
 use crate::app::App;
+use crate::report::site::escaped;
 use crate::report::{
     Item, Ledger, Losses, Only, Period, TeamTable, TeamWeek, chosen as only, items, team_weeks, teams_in,
 };
@@ -28,19 +31,26 @@ const MAX_RUNS: usize = 50;
 struct Team {
     frame: Frame,
     name: String,
+    path: String,
     /// What the configuration says of it.
     facts: Vec<(&'static str, String)>,
     picker: Picker,
     period: String,
     tiles: Vec<Tile>,
-    shares: Shares,
+    legend: Legend,
     weeks: Vec<Week>,
+    weeks_view: View,
     findings: Lines,
     runs: Vec<runs::Row>,
+    runs_view: View,
     more_runs: usize,
     has_money: bool,
     /// What asks the API for it, where the period is a week.
     api: Option<String>,
+    /// The same of its table of any period.
+    summary_api: String,
+    weeks_route: String,
+    findings_api: String,
 }
 
 /// A week of the picture.
@@ -57,6 +67,7 @@ pub(super) async fn page<S: Results>(
     State(app): State<App<S>>,
     Path(name): Path<String>,
     Query(query): Query<PeriodQuery>,
+    Query(fields): Query<Fields>,
 ) -> Page {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let teams = teams_in(&app.store, &chosen.period(), &app.terms).await?;
@@ -67,25 +78,38 @@ pub(super) async fn page<S: Results>(
     };
     let every = items(&app.store, &chosen.range(), &app.terms.prices).await?;
     let table = TeamTable::of(&teams, chosen.start_ms, (&every, None), (&[], &[]));
-    let weeks = weeks(&app, &chosen, (&teams, &table), &name).await?;
+    let path = link::team(&name);
+    let of = |id| Of { path: &path, fields: &fields, id };
+    let mut weeks = weeks(&app, &chosen, (&teams, &table), &name).await?;
+    let weeks_view = weeks_view(&mut weeks, of("weeks"))?;
     let items = only(every, &of_team);
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
     let gpus = items.iter().map(|item| item.gpu.as_str()).collect::<BTreeSet<_>>().len();
-    let runs: Vec<Counted<'_, _>> = by_loss(&items, |item: &Item<'_>| runs::key(item));
+    let mut runs: Vec<Counted<'_, _>> = by_loss(&items, |item: &Item<'_>| runs::key(item));
+    let run_text =
+        |run: &Counted<'_, runs::Key<'_>>| format!("{} {}", run.key.1, run.item.account.as_deref().unwrap_or_default());
+    let runs_view = of("runs").view(&mut runs, &runs::COLUMNS, runs::order, run_text)?;
+    let hours = chosen.hours_query();
     show(&Team {
         frame: Frame::new(format!("Team {name}"), vec![chosen.fleet(), all], chosen.is_open()),
         facts: facts(&teams, &name, &chosen),
-        picker: Picker::of(&chosen, &link::team(&name)),
+        picker: Picker::of(&chosen, &path).keeping(fields.kept()),
         period: chosen.show(),
         tiles: held_tiles(&ledger, gpus),
-        shares: Shares::of(&ledger),
+        legend: Shares::of(&ledger).legend(of("classes"))?,
+        weeks_view,
         weeks: weeks.iter().map(|one| week(one, &name, &chosen)).collect(),
-        findings: Lines::of(&losses, &losses.groups, &chosen),
+        findings: Lines::viewed(&losses, &losses.groups, &chosen, of("findings"))?,
         more_runs: runs.len().saturating_sub(MAX_RUNS),
+        runs_view,
         runs: runs.iter().take(MAX_RUNS).map(|run| runs::row(run, &chosen)).collect(),
         has_money: !ledger.capacity().amount(0).cost.is_empty(),
-        api: chosen.week().map(|week| format!("{}?week={week}", link::team(&name))),
+        weeks_route: format!("teams/{}/weeks", escaped(&name)),
+        summary_api: format!("team={}&{hours}", escaped(&name)),
+        findings_api: format!("team={}&{}", escaped(&name), chosen.week().map_or(hours, |week| format!("week={week}"))),
+        api: chosen.week().map(|week| format!("week={week}")),
+        path: path.clone(),
         name,
     })
 }
@@ -102,6 +126,18 @@ async fn weeks<S: Results>(
     let mapping = Mapping::at(teams, chosen.start_ms);
     let table = chosen.week().map(|_| table);
     Ok(team_weeks(&app.store, (&last, table), &mapping.names_below(name)).await?)
+}
+
+/// Puts the weeks in the order asked for; they come in order of time.
+fn weeks_view(weeks: &mut Vec<TeamWeek>, of: Of<'_>) -> Result<View, Problem> {
+    let key = |week: &TeamWeek, column: &str| match column {
+        "held" => Key::number(week.held.gpu_ms),
+        "productive" => Key::ratio(week.productive.share),
+        "lost" => Key::number(week.lost.gpu_ms),
+        "cost" => Key::number(week.total.cost.first().map(|cost| cost.micros)),
+        _ => Key::Text(week.week.clone()),
+    };
+    of.view(weeks, &["week", "held", "productive", "lost", "cost"], key, |week| week.week.clone())
 }
 
 fn facts(teams: &Teams, name: &str, chosen: &Chosen) -> Vec<(&'static str, String)> {

@@ -7,6 +7,7 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
+use super::kept::Kept;
 use super::link;
 use super::page::{Frame, Link, Page, show};
 use super::part::PartQuery;
@@ -26,7 +27,7 @@ pub(super) struct Wanted {
 }
 
 /// What teams are sorted by; the first is how they come, the last where all has one price.
-const COLUMNS: [&str; 5] = ["lost", "team", "held", "productive", "cost"];
+const COLUMNS: [&str; 6] = ["lost", "team", "held", "productive", "first", "cost"];
 
 #[derive(Template)]
 #[template(path = "web/teams.html")]
@@ -69,7 +70,7 @@ pub(super) async fn page<S: Results>(
     let mut rows: Vec<&TeamRow> = found.rows.iter().filter(|row| holds(&row.name, &wanted.team)).collect();
     let by_money = has_one_price(rows.iter().map(|row| &row.total));
     let columns = if by_money { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
-    let on = On { path: "/teams", chosen: &chosen, fields: [("team", "team", &wanted.team)] };
+    let on = On { path: "/teams", chosen: &chosen, fields: [("team", "team", &wanted.team)], others: Kept::default() };
     let table = Table::of(on, &part, &mut rows, columns, key)?;
     show(&Teams {
         frame: Frame::new("Teams", vec![chosen.fleet()], chosen.is_open()),
@@ -90,6 +91,7 @@ fn key(row: &&TeamRow, column: &str) -> Key {
         "team" => Key::Text(row.name.clone()),
         "held" => Key::number(row.held.gpu_ms),
         "productive" => Key::ratio(row.productive.share),
+        "first" => Key::number(row.first_finding.as_ref().map(|finding| finding.lost.gpu_ms)),
         "cost" => Key::number(row.total.cost.first().map(|cost| cost.micros)),
         _ => Key::number(row.lost.gpu_ms),
     }

@@ -6,6 +6,7 @@ mod compare;
 mod serving;
 mod tables;
 mod teams;
+mod views;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -242,6 +243,14 @@ async fn what_is_not_there_says_what_to_do_and_what_is_wrong_is_named() {
         assert_eq!(found, status, "{path}");
         assert!(page.contains(what), "{path}: {what} is not in {page}");
     }
+}
+
+#[tokio::test]
+async fn the_description_of_the_api_is_found_at_the_root_too() {
+    let served = serve(NODE).await;
+    let description = served.get("/openapi.json").await;
+    assert_eq!(description, served.get("/api/v1/openapi.json").await);
+    assert_eq!(description.0, 200);
 }
 
 #[tokio::test]

@@ -1,15 +1,18 @@
 //! Mail: what arrives, what a server may do to it, and who gets none.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use goodput_lab::process::until;
+use goodput_tests::axe;
+use goodput_tests::browser::Browser;
 use goodput_tests::mail::{LOGIN, Sink};
 use goodput_tests::programs::Analyzer;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::history::{PATIENCE, last_week};
-use crate::{DONE, command, printed, report, sink, teams, two_hours, until_logged, zone};
+use crate::{DONE, command, folder, printed, report, sink, teams, two_hours, until_logged, zone};
 
 fn mails_to(sink: &Sink, to: &str) -> Vec<Value> {
     sink.mails().into_iter().filter(|mail| mail["to"] == to).collect()
@@ -44,6 +47,7 @@ fn whatever_the_server_does_each_contact_has_its_mail_once_or_is_named() -> Resu
         ensure!(part.contains(sentence) && part.contains("https://goodput.example/findings?start="), "{part}");
     }
     assert_eq!(header(&good, "list-unsubscribe-post"), "List-Unsubscribe=One-Click");
+    looks(dir, html)?;
 
     // One refusal is on the State page and in the metrics; nothing says the password.
     let state = analyzer.get("/state")?;
@@ -70,6 +74,34 @@ fn whatever_the_server_does_each_contact_has_its_mail_once_or_is_named() -> Resu
     let again = Analyzer::start_with(dir, &config)?;
     until_logged(&again, DONE)?;
     assert_eq!(sink.mails().len(), before);
+    Ok(())
+}
+
+/// On a telephone and on a desk, light and dark, a mail fits, has links that a finger hits, breaks no rule of WCAG that a
+/// program can see, and loads nothing. Pictures are kept for the eye.
+fn looks(dir: &Path, html: &str) -> Result<()> {
+    let file = dir.join("mail.html");
+    fs::write(&file, html)?;
+    let url = format!("file://{}", file.display());
+    let axe = axe::script(&folder().join("axe"))?;
+    let mut browser = Browser::start(dir)?;
+    let mut backgrounds = Vec::new();
+    for (width, is_dark) in [(360, false), (640, false), (360, true), (640, true)] {
+        browser.look(width, is_dark)?;
+        browser.open(&url)?;
+        let look = format!("{width} px, {}", if is_dark { "dark" } else { "light" });
+        let overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(browser.eval(overflow)?, 0, "{look}: it scrolls sideways");
+        let low = "[...document.querySelectorAll('a')].filter(a => a.getBoundingClientRect().height < 24).map(a => a.innerText)";
+        assert_eq!(browser.eval(low)?, json!([]), "{look}: these links are lower than 24 px");
+        assert_eq!(axe::violations(&mut browser, &axe)?, Vec::<String>::new(), "{look}");
+        backgrounds.push(browser.text("getComputedStyle(document.body).backgroundColor")?);
+        let picture = format!("mail-{width}-{}.png", if is_dark { "dark" } else { "light" });
+        browser.screenshot(&folder().join(picture))?;
+    }
+    ensure!(backgrounds[0] == backgrounds[1] && backgrounds[2] == backgrounds[3], "{backgrounds:?}");
+    ensure!(backgrounds[0] != backgrounds[2], "it is light in the dark: {backgrounds:?}");
+    assert_eq!(browser.complaints(&url), Vec::<String>::new(), "it loads something, or complains");
     Ok(())
 }
 

@@ -94,7 +94,7 @@ fn a_finding_names_the_ports_and_causes_of_its_loss() {
         assert!(markdown.contains(line), "{line:?} is not in\n{markdown}");
     }
     let html = html::render(&report, &Site::default()).unwrap();
-    for part in ["<div>port mlx5_4/1 of n2 · 0.33 h</div>", "<div><code>link</code>: A port is down"] {
+    for part in ["<div>port mlx5_4/1 of n2 · 0.33&nbsp;h</div>", "<div><code>link</code>: A port is down"] {
         assert!(html.contains(part), "{part:?} is not in\n{html}");
     }
 }

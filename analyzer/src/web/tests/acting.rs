@@ -86,7 +86,7 @@ async fn what_runs_out_within_a_day_and_gpus_that_may_fail_are_named_with_their_
     let fleet = page(&served, "/").await;
     let due = section(&fleet, "Runs out within 24 h");
     assert!(text_of(due).contains("gpu memory GPU-b on n2 Sat 2026-11-21"), "{due}");
-    assert!(text_of(due).contains("65.19 of 74.51 GiB (87.5 %)") && !due.contains("/scratch"), "{due}");
+    assert!(text_of(due).contains("65.2 of 74.5 GiB (87.5 %)") && !due.contains("/scratch"), "{due}");
     assert!(links(due).iter().any(|href| href.starts_with("/gpus/GPU-b?")), "of the GPU, for its instance: {due}");
     let ill = text_of(section(&fleet, "GPUs and links that may fail"));
     assert!(ill.contains("network hardware, rdma port slow mlx5_4/1 on n2 act before"), "{ill}");
