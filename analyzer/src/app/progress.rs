@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use goodput_exposition::sample::TimeMs;
+use goodput_rules::classify::Demand;
 use goodput_verdict::{Achieved, Interval, Prospect};
 
 /// What the loop has come to.
@@ -22,6 +23,8 @@ pub struct Progress {
     pub last_served: Vec<Achieved>,
     /// The last minutes that are judged.
     pub last_minutes: Vec<Interval>,
+    /// GPUs that are waited for in them.
+    pub demand: Vec<Demand>,
     /// What is to be expected of every memory, as at the last minute that is judged.
     pub prospects: Vec<Prospect>,
     /// Hours whose verdicts were cut for another time zone and are not judged again by themselves.

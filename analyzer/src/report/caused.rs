@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::sum::{Amount, Sum};
 use super::summed::Item;
-use super::{CauseAmount, Port, Storage};
-use goodput_verdict::{CauseKind, Interval};
+use super::{CauseAmount, Port, Storage, Waiting};
+use goodput_verdict::{CauseKind, Class, Interval};
 
 /// The loss by port, or by node where no port of it is named.
 pub(super) fn ports(group: &[&Item<'_>], lost_ms: i64) -> Vec<Port> {
@@ -17,10 +17,17 @@ pub(super) fn ports(group: &[&Item<'_>], lost_ms: i64) -> Vec<Port> {
     amounts(group, lost_ms, of).into_iter().map(port).collect()
 }
 
+/// Free time by who waited meanwhile.
+pub(super) fn waiting(group: &[&Item<'_>], lost_ms: i64) -> Vec<Waiting> {
+    let of = |i: &Interval| i.cause.as_ref().filter(|_| i.class == Class::Unallocated)?.which.clone();
+    amounts(group, lost_ms, of).into_iter().map(|(which, amount)| Waiting { which, amount }).collect()
+}
+
 /// The loss by network file system or disk.
 pub(super) fn storage(group: &[&Item<'_>], lost_ms: i64) -> Vec<Storage> {
     let of = |i: &Interval| {
-        let which = i.cause.as_ref().filter(|_| i.charged_to.is_none())?.which.clone()?;
+        let is_storage = i.charged_to.is_none() && i.class != Class::Unallocated;
+        let which = i.cause.as_ref().filter(|_| is_storage)?.which.clone()?;
         Some((i.node.clone(), which))
     };
     let one = |((node, which), amount): ((String, String), Amount)| Storage { node, which, amount };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::{HashMap, HashMapExt as _, HashSet};
 
-use super::caused::{causes, main_cause, ports, storage};
+use super::caused::{causes, main_cause, ports, storage, waiting};
 use super::chart::ticks;
 use super::evidence::Curves;
 use super::fill::{About, filled};
@@ -52,10 +52,11 @@ pub(super) fn findings(items: &[Item<'_>], before: Option<&Before<'_, '_>>, capa
     let held = held_by(items);
     let finding = |(key, group): (Key<'_>, Vec<&Item<'_>>)| {
         let previous = before.map(|(whole, sums)| sums.get(&key).cloned().unwrap_or_default().amount(*whole));
-        let gain = key.0.info().gain;
         let sum = Sum::of(group.iter().copied());
         let lost = sum.amount(capacity_ms);
-        let recoverable = gain.map(|gain| recoverable(gain, &lost, &group, &held));
+        let of_class = key.0.info().gain;
+        let whole = of_class.map(|gain| (gain, recoverable(gain, &lost, &group, &held)));
+        let (gain, recoverable) = whole.or_else(|| of_causes(&group, capacity_ms, &held)).unzip();
         Finding { interval: sum.bounds(capacity_ms), previous, gain, recoverable, ..bare(key, &group, lost) }
     };
     let mut groups: Vec<_> = groups.into_values().filter_map(|group| Some((key(group.first()?), group))).collect();
@@ -103,6 +104,7 @@ fn bare((class, cluster, owner, node): Key<'_>, group: &[&Item<'_>], lost: Amoun
         mount_table: None,
         collectives: None,
         storage: storage(group, lost_ms),
+        waiting: waiting(group, lost_ms),
         causes,
         spans: spans(group),
         confidence: intervals().map(|i| i.confidence * i.ms as f64).sum::<f64>() / lost_ms as f64,
@@ -192,6 +194,15 @@ fn recoverable(gain: &Gain, lost: &Amount, group: &[&Item<'_>], held: &Held) -> 
     };
     let amount = |figure: f64| lost.scaled(part(figure).clamp(0.0, 1.0));
     Recoverable { low: amount(gain.low), high: amount(gain.high) }
+}
+
+/// The gain of causes that have one, and what it is of their time.
+fn of_causes(group: &[&Item<'_>], capacity_ms: i64, held: &Held) -> Option<(&'static Gain, Recoverable)> {
+    let gain_of = |item: &Item<'_>| item.cause.as_ref().and_then(|cause| cause.kind.gain());
+    let with: Vec<&Item<'_>> = group.iter().copied().filter(|item| gain_of(item).is_some()).collect();
+    let gain = gain_of(with.first()?)?;
+    let lost = Sum::of(with.iter().copied()).amount(capacity_ms);
+    Some((gain, recoverable(gain, &lost, &with, held)))
 }
 
 /// Stretches without a pause, GPU by GPU.

@@ -90,7 +90,7 @@ pub(super) fn groups(
             scope: scope.clone(),
             interval: sum.bounds(capacity_ms),
             previous,
-            gain: class.info().gain,
+            gain: of().find_map(|f| f.gain).or(class.info().gain),
             recoverable: of().filter_map(|f| f.recoverable.clone()).reduce(|a, b| a.plus(&b)),
             confidence: if lost.gpu_ms > 0 { weighted / lost.gpu_ms as f64 } else { 0.0 },
             lost,

@@ -372,6 +372,9 @@ pub struct Finding {
     /// The network file systems and disks that were waited for, the one that took the most first; shares are of this finding's
     /// loss. Empty where none is named.
     pub storage: Vec<Storage>,
+    /// The pods, runs, queues and partitions that waited while these GPUs were free, the one with the most time first, those that
+    /// were kept out with what was short before their name; shares are of this finding's loss. Empty where none is named.
+    pub waiting: Vec<Waiting>,
     /// All network file systems of the nodes of the run; null where it waited for none, or nothing is kept of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mount_table: Option<MountTable>,
@@ -445,6 +448,15 @@ pub struct Storage {
     /// Its mount point, else its export; or the disk.
     pub which: String,
     /// Time lost here.
+    pub amount: Amount,
+}
+
+/// Who waited for a GPU while some were free.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Waiting {
+    /// The pod or its run, the queue or the partition; `cpu for ml/train` where CPUs kept it out.
+    pub which: String,
+    /// Free time meanwhile.
     pub amount: Amount,
 }
 

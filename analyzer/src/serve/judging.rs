@@ -316,13 +316,14 @@ impl<S: Embedded> Judging<S> {
             None => Default::default(),
         };
         let minutes = until - LAST_MINUTES * MINUTE_MS..until;
-        let last_minutes = self.judge.verdicts(reader, &minutes, until).await?.intervals;
+        let Judged { intervals: last_minutes, demand, .. } = self.judge.verdicts(reader, &minutes, until).await?;
         let prospects = self.judge.prospects(reader, until).await?;
         self.progress.send_modify(|progress| {
             progress.prospects = prospects;
             progress.last_hour = last_hour;
             progress.last_served = last_served;
             progress.last_minutes = last_minutes;
+            progress.demand = demand;
             progress.unjoined = unjoined;
         });
         Ok(())

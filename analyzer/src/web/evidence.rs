@@ -247,7 +247,8 @@ fn facts(stretch: &Stretch<'_>, uuid: &str, caused_ms: i64) -> Vec<(&'static str
     ]);
     facts.extend(stretch.cause.map(|cause| ("cause", text::cause(cause.kind))));
     let own = stretch.cause.filter(|_| stretch.charged_to.is_none()).and_then(|cause| cause.which.clone());
-    facts.extend(own.map(|which| ("waited for", which)));
+    let waits = if stretch.class == Class::Unallocated { "who waited" } else { "waited for" };
+    facts.extend(own.map(|which| (waits, which)));
     if !busy.is_empty() {
         facts.push(("utilisation source", busy.join(", ")));
     }

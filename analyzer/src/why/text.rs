@@ -158,7 +158,7 @@ impl ClassAnswer {
             let _ = writeln!(text, "           held by {holder}; confidence {confidence}; rule version {version}");
         }
         if let Some(culprit) = self.culprit() {
-            let _ = writeln!(text, "           caused by {culprit}");
+            let _ = writeln!(text, "           {culprit}");
         }
         if let Some(known) = &self.cause {
             let _ = writeln!(text, "           cause {}", cause(known.kind));
@@ -172,7 +172,13 @@ impl ClassAnswer {
         }
     }
 
+    /// What or who it comes from; of a free GPU who waited.
     fn culprit(&self) -> Option<String> {
+        let how = if self.class == Class::Unallocated { "who waited:" } else { "caused by" };
+        Some(format!("{how} {}", self.named_culprit()?))
+    }
+
+    fn named_culprit(&self) -> Option<String> {
         let Some(Culprit { node, gpu }) = &self.charged_to else {
             return self.which().map(str::to_owned);
         };
@@ -195,7 +201,7 @@ impl Loss<'_> {
             wrapped(text, "  ", "  ", &format!("cause {}", cause(known.kind)), form.width);
         }
         let (gpus, share) = (named(&self.gpus, true), percent(Some(self.share / self.gpus.len() as f64)));
-        let culprit = class.culprit().map(|culprit| format!("; caused by {culprit}")).unwrap_or_default();
+        let culprit = class.culprit().map(|culprit| format!("; {culprit}")).unwrap_or_default();
         let lost = format!("lost {share} of {gpus}; confidence {}{culprit}", sure(class.confidence));
         wrapped(text, "  ", "  ", &lost, form.width);
         write_evidence(text, &class.evidence);

@@ -111,9 +111,9 @@ columns! { INTERVALS: Interval in "intervals" ordered by
     cause: [
         text(
             "cause",
-            "of `network_slow`: [what made the network slow](../reference/rules.md#network_slow); null of other classes",
+            "of `network_slow`: [what made the network slow](../reference/rules.md#network_slow); of `unallocated`: [who waited](../reference/rules.md#unallocated); null of classes without causes",
         ),
-        text("which", "RDMA port (`device/port`) or network interface of `charged_node` that has the cause; null where none is named"),
+        text("which", "RDMA port (`device/port`) or network interface of `charged_node` that has the cause; of a free GPU who waited; null where none is named"),
     ],
 }}
 

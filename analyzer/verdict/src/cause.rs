@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::class::by_cause;
-use crate::{Class, Remedy};
+use crate::{Basis, Class, Gain, Grade, Remedy};
 
 /// Why the time is of its class, where the class has several causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -13,8 +13,9 @@ pub struct Cause {
     pub kind: CauseKind,
     /// What has it: the RDMA port (`device/port`) or network interface of the node that the time is charged to, the mount
     /// point (else the export, of Lustre the name) of a network file system of the GPU's own node, a storage target of one
-    /// (`scratch-OST0003`), the disk that is limited, or the operation of a collective that no rank completes; null where none
-    /// is named.
+    /// (`scratch-OST0003`), the disk that is limited, or the operation of a collective that no rank completes. Of a free GPU who
+    /// waits: the pod or its run, the queue or the partition; of `free_unfit` what is short stands before it (`cpu for ml/train`).
+    /// Null where none is named.
     pub which: Option<String>,
 }
 
@@ -34,7 +35,7 @@ pub fn filesystem_of_target(which: &str) -> Option<&str> {
 
 macro_rules! causes {
     ($($variant:ident of $class:ident $name:literal $meaning:literal does $remedies:ident,)*) => {
-        /// What made a network or a file system slow.
+        /// Why the time of a class is lost.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum CauseKind {
@@ -109,6 +110,37 @@ causes! {
         does NETWORK_MOUNT,
     IoLimit of IoLimited "io_limit" "The cgroup of the job, or one above it, limits what it reads or writes."
         does IO_LIMIT,
+    FreeWhileWaiting of Unallocated "free_while_waiting" "A pod or job waited for a GPU, and would have fitted."
+        does FREE_WHILE_WAITING,
+    FreeUnfit of Unallocated "free_unfit" "A pod waited for a GPU, and something else kept it out."
+        does FREE_UNFIT,
+    FreeFitUnknown of Unallocated "free_fit_unknown" "Jobs waited; it is not known whether they would have fitted."
+        does FREE_FIT_UNKNOWN,
+    Free of Unallocated "free" "No pod or job that may run waited for the GPU."
+        does FREE,
+}
+
+/// What a GPU returns that is given to one who waits for it.
+const TAKE: Gain = Gain {
+    low: 0.0,
+    high: 1.0,
+    basis: Basis::Loss,
+    grade: Grade::Definition,
+    source: "a pod or job waited for the GPU",
+};
+
+impl CauseKind {
+    /// Did a pod or job wait for the free GPU, so that all of the time may come back?
+    #[must_use]
+    pub const fn is_waited_for(self) -> bool {
+        matches!(self, CauseKind::FreeWhileWaiting | CauseKind::FreeUnfit)
+    }
+
+    /// What acting on it is said to return, where that is another figure than the class has.
+    #[must_use]
+    pub const fn gain(self) -> Option<&'static Gain> {
+        if self.is_waited_for() { Some(&TAKE) } else { None }
+    }
 }
 
 impl Class {

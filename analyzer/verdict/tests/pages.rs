@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use goodput_verdict::{CauseKind, Class, Gain};
 
 /// Classes that no rule books time on, which have no section of their own.
-const WITHOUT_RULE: [Class; 4] = [Class::Productive, Class::NoData, Class::Unallocated, Class::Unexplained];
+const WITHOUT_RULE: [Class; 3] = [Class::Productive, Class::NoData, Class::Unexplained];
 
 /// How a dashboard's list of overrides for classes begins, and how one ends.
 const START: &str =
@@ -49,9 +49,11 @@ fn the_readme_lists_every_class_with_its_meaning() {
 #[test]
 fn the_page_on_reports_lists_every_gain() {
     let mut gains: Vec<(&Gain, Vec<String>)> = Vec::new();
-    for class in Class::ALL {
-        let Some(gain) = class.info().gain else { continue };
-        let name = format!("`{}`", class.name());
+    let of_classes = Class::ALL.iter().map(|class| (class.name(), class.info().gain));
+    let of_causes = CauseKind::ALL.iter().map(|cause| (cause.name(), cause.gain()));
+    for (name, gain) in of_classes.chain(of_causes) {
+        let Some(gain) = gain else { continue };
+        let name = format!("`{name}`");
         match gains.iter_mut().find(|(known, _)| *known == gain) {
             Some((_, names)) => names.push(name),
             None => gains.push((gain, vec![name])),

@@ -18,8 +18,8 @@ use super::phase::Course;
 use super::prepare::{Prepared, prepare};
 use super::thresholds::ms;
 use super::{
-    Advisory, Cell, Class, CollectiveUse, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds, advisory,
-    energy, nccl, paired, sampling, scattered, storage, straggler,
+    Advisory, Cell, Class, CollectiveUse, Demand, Imbalance, Interval, MountUse, Node, Paired, PortUse, Thresholds,
+    advisory, energy, nccl, paired, sampling, scattered, storage, straggler, waiting,
 };
 use crate::caught::caught;
 use crate::frame::grid::MINUTE_MS;
@@ -64,6 +64,8 @@ pub struct Judged {
     pub mounts: Vec<MountUse>,
     /// What GPUs did in collectives, where NCCL's Inspector tells it; by UTC hour.
     pub collectives: Vec<CollectiveUse>,
+    /// GPUs that were waited for, where a source of demand tells it; by UTC hour.
+    pub demand: Vec<Demand>,
     /// What could not be joined to a node, and why.
     pub unjoined: Vec<Unjoined>,
     /// Per GPU, the signals whose absence kept rules from judging.
@@ -209,6 +211,7 @@ impl Run {
         let (ports, collectives) = nccl::charge(&mut booked, sources, &self.capacity, &window, t);
         self.judged.ports.extend(ports);
         self.judged.collectives.extend(collectives);
+        self.judged.demand.extend(waiting::split(&mut booked, sources, &window, t));
         let finished: Vec<_> = by_gpu(booked).into_par_iter().map(|gpu| finished(gpu, self.by_cell, t)).collect();
         for (node, finished) in &finished {
             finished.as_ref().err().into_iter().for_each(|reason| failed.add(node, reason));

@@ -104,7 +104,7 @@ fn cut(interval: Interval, declared: &[Declared]) -> Vec<Interval> {
         let (class, version) = (Class::Maintenance, Some(Version::of(Class::Maintenance)));
         // That nothing was heard of the GPU stays to be seen.
         let evidence = if has_vanished(&piece) { piece.evidence.clone() } else { Vec::new() };
-        Interval { class, confidence: CERTAIN, evidence, missing: Vec::new(), version, ..piece }
+        Interval { class, cause: None, confidence: CERTAIN, evidence, missing: Vec::new(), version, ..piece }
     };
     pieces.into_iter().enumerate().map(piece).filter(|piece| piece.ms > 0).collect()
 }

@@ -4,7 +4,7 @@
 //! anything holds the GPU. What an outage takes ([`OUTAGES`]) has no owner. Of the work, what was slowed or hollow goes
 //! to [`DERATES`]; what was held without work goes to one of [`PHASES`], which exclude all else, or to [`RULES`],
 //! causes before symptoms. Then `mounts` says which storage it was, `straggler` lays the GPUs of a run side by side, and
-//! `network` its nodes. A new one is one file and one line in
+//! `network` its nodes; `waiting` says of free GPUs who waited for them. A new one is one file and one line in
 //! either; `CONTRIBUTING.md` says what else.
 
 mod abstained;
@@ -96,6 +96,7 @@ mod thermal_throttle;
 mod thp_compaction;
 pub mod thresholds;
 mod timeslice_gap;
+mod waiting;
 mod work;
 mod writing;
 
@@ -123,6 +124,7 @@ pub use phase::{PHASES, Phase};
 pub use resolution::too_coarse;
 pub use rule::{Cell, Fact, Rule, Verdict};
 pub use thresholds::Thresholds;
+pub use waiting::{Demand, DemandState};
 
 /// The rules that say why a held GPU did not work.
 pub static RULES: &[Rule] = &[

@@ -196,6 +196,9 @@ thresholds! {
     scattered_told_seconds = 900.0 "seconds" in 60.0..=1100.0,
         "For so long after a run began it is said that a set of GPUs that is closer together was free.",
         from "own choice: what was free before the start has to be within what is looked at around a cell";
+    demand_bridge_seconds = 660.0 "seconds" in 0.0..=1800.0,
+        "For so long what a source said last of who waits for GPUs stands, where it is silent.",
+        from "own choice: ten minutes of silence, and an interval between scrapes";
     gds_read_bytes = 1e8 "bytes per second" in 1e6..=1e12,
         "What a job reads from a network file system from which GPUDirect Storage should be seen at work.",
         from "own choice: a tenth of what one such reader reaches";

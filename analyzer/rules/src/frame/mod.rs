@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use crate::caught::caught;
-use crate::signal::{Entity, Meaning, resolve};
+use crate::signal::{Entity, Meaning, Signal, resolve};
 use crate::told::Told;
 pub(crate) use accounts::Accounts;
 pub use failed_node::FailedNode;
@@ -43,8 +43,9 @@ use goodput_exposition::sample::{Labels, Sample, Series, TimeMs, is_stale};
 use goodput_verdict::owner::owner_of;
 pub use gpu::GpuFrame;
 pub(crate) use gpu::{Depths, Extremes, Work};
+pub(crate) use identity::Target;
 pub use identity::Unjoined;
-use identity::{Directory, NodeId, Target};
+use identity::{Directory, NodeId};
 pub use levels::{Levels, levels};
 pub(crate) use levels::{NodeSources, by_name};
 use members::{Grid, Members, Nodes, by_node};
@@ -214,7 +215,8 @@ fn frames_of<'s, 'a: 's>(
 ) -> Framed {
     let reach = around.ms + MAX_BRIDGE_MS;
     let range = window.start - reach..window.end + reach;
-    let laid = sources.filter(|source| !source.meaning.signal.is_of_collectives());
+    let is_laid = |signal: Signal| !signal.is_of_collectives() && !signal.is_of_demand();
+    let laid = sources.filter(|source| is_laid(source.meaning.signal));
     let mut sources = epochs::cut(laid.filter_map(|s| s.within(&range)).collect());
     exporters::note(&mut sources);
     let failed = failed::scrapes(&sources);

@@ -476,6 +476,32 @@ signals! {
     SampledSeconds "sampled_seconds" Job State "seconds" up to 1e6,
     /// How many ranks a communicator has; the content is in the labels.
     Communicator "communicator" Job State "info" up to 1.0,
+    /// What a container of a pod asks for of a resource.
+    PodRequest "pod_request" Job State "of the resource" up to 1e16,
+    /// What an init container of a pod asks for of a resource.
+    PodInitRequest "pod_init_request" Job State "of the resource" up to 1e16,
+    /// The pod waits to be scheduled, or for its containers to start.
+    PodPending "pod_pending" Job State "ratio" up to 1.0,
+    /// Containers of the pod run.
+    PodRunning "pod_running" Job State "ratio" up to 1.0,
+    /// The scheduler found no node for the pod.
+    PodUnschedulable "pod_unschedulable" Job State "ratio" up to 1.0,
+    /// When the pod was made, since the epoch.
+    PodCreated "pod_created" Job State "seconds" up to 1e11,
+    /// What pods may have of a resource of a node.
+    NodeAllocatable "node_allocatable" Job State "of the resource" up to 1e16,
+    /// Workloads that wait in a queue of Kueue and are tried again.
+    QueuePending "queue_pending" Job State "workloads" up to 1e9,
+    /// Workloads that a queue of Kueue does not admit until something changes, such as its quota.
+    QueueHeld "queue_held" Job State "workloads" up to 1e9,
+    /// What workloads that wait in a queue of Kueue ask for of a resource.
+    QueueResource "queue_resource" Job State "of the resource" up to 1e9,
+    /// Jobs that wait in a partition of Slurm, those on hold included.
+    PartitionPending "partition_pending" Job State "jobs" up to 1e9,
+    /// Of these, those on hold.
+    PartitionHeld "partition_held" Job State "jobs" up to 1e9,
+    /// GPUs that jobs wait for.
+    PendingGpus "pending_gpus" Job State "GPUs" up to 1e9,
 }
 
 impl Signal {
@@ -499,6 +525,27 @@ impl Signal {
                 | S::SampledSequence
                 | S::SampledSeconds
                 | S::Communicator
+        )
+    }
+
+    /// Does it say who waits for GPUs, which is read cluster by cluster and not laid on the grid?
+    pub(crate) fn is_of_demand(self) -> bool {
+        use Signal as S;
+        matches!(
+            self,
+            S::PodRequest
+                | S::PodInitRequest
+                | S::PodPending
+                | S::PodRunning
+                | S::PodUnschedulable
+                | S::PodCreated
+                | S::NodeAllocatable
+                | S::QueuePending
+                | S::QueueHeld
+                | S::QueueResource
+                | S::PartitionPending
+                | S::PartitionHeld
+                | S::PendingGpus
         )
     }
 

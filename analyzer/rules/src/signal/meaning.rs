@@ -120,10 +120,11 @@ pub fn is_known(metric: &str) -> bool {
     BY_METRIC.contains_key(metric)
 }
 
-/// Do series of this name tell of the containers of pods, whether these hold GPUs or not?
+/// Are series of this name about all pods of a cluster or their containers, whether these hold GPUs or not?
 #[must_use]
 pub fn is_of_containers(metric: &str) -> bool {
-    BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(|row| row.of_container))
+    let is = |row: &&Row| row.of_container || row.signal.is_of_demand();
+    BY_METRIC.get(metric).is_some_and(|(_, rows)| rows.iter().any(is))
 }
 
 /// Which series of this name to ask a server for, as a matcher of PromQL; `None` is all of them.

@@ -4,6 +4,7 @@
 //! rows of one table.
 
 mod bounds;
+mod demand;
 mod list;
 mod meaning;
 mod mig;

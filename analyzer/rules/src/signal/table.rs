@@ -13,7 +13,7 @@ use goodput_catalog::{
 };
 
 use super::Signal;
-use super::{nccl, network, servers, storage};
+use super::{demand, nccl, network, servers, storage};
 use goodput_exposition::sample::Labels;
 
 /// What an entity has several of, each with a reading of its own.
@@ -117,7 +117,7 @@ impl Row {
     }
 
     /// A server is asked for these series alone: there are others for every pod of a cluster, which say nothing.
-    const fn asked_for(self, matcher: &'static str) -> Row {
+    pub(super) const fn asked_for(self, matcher: &'static str) -> Row {
         Row { matcher: Some(matcher), ..self }
     }
 
@@ -462,9 +462,10 @@ static ROWS: &[Row] = &[
     container("container_oom_events_total", Signal::JobOomKills),
 ];
 
-/// Every row, those of networks, of storage, of collectives and of servers last.
+/// Every row, those of networks, of storage, of collectives, of demand and of servers last.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(network::ROWS).chain(storage::ROWS).chain(nccl::ROWS).chain(servers::ROWS)
+    let of_nodes = ROWS.iter().chain(network::ROWS).chain(storage::ROWS);
+    of_nodes.chain(nccl::ROWS).chain(demand::ROWS).chain(servers::ROWS)
 }
 
 /// Labels of a series for each row, with the factor to base units: one GPU, one owner, two NUMA nodes.

@@ -24,3 +24,4 @@ mod serving;
 mod sources;
 mod storage_traces;
 mod straggler;
+mod waiting;

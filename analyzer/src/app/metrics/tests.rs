@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use goodput_catalog::analyzer::all;
+use goodput_rules::classify::{Demand, DemandState};
 use goodput_store::{Appended, Options, Upkeep};
 use goodput_testing::{interval, risk};
 use goodput_verdict::{
@@ -59,7 +60,8 @@ fn progress() -> Progress {
         judged_until_ms: Some(1_795_237_185_500),
         last_hour: vec![held("a", Class::IdleHeld), interval("b", 1, Class::Productive), serving_interval()],
         last_served: vec![served("slurm-7"), served("slurm-8")],
-        last_minutes: vec![interval("a", 1, Class::Productive)],
+        last_minutes: vec![interval("a", 1, Class::Productive), interval("a", 2, Class::Unallocated)],
+        demand: vec![Demand { cluster: None, model: "any".to_owned(), state: DemandState::Short, gpus: 8.5 }],
         prospects: prospects.collect(),
         dropped_gpus: 1,
         took: Duration::from_millis(1250),

@@ -18,6 +18,11 @@ pub(super) fn push(page: &mut Page, progress: &Progress, terms: &Terms) {
     }
     owner_ratios(page, &progress.last_hour);
     hourly_costs(page, &progress.last_hour, terms);
+    free_gpus(page, &progress.last_minutes);
+    for demand in &progress.demand {
+        let cluster = demand.cluster.as_deref().unwrap_or_default();
+        page.push_with(&rows::DEMAND, &[cluster], &[&demand.model, demand.state.name()], demand.gpus);
+    }
     for (window, intervals) in windows {
         if let Some(goodput) = goodput(intervals) {
             page.push(&rows::FLEET, &[window], goodput);
@@ -53,6 +58,19 @@ fn owner_ratios(page: &mut Page, intervals: &[Interval]) {
     for ((gpu, owner, account, class), ms) in parts {
         let ((cluster, node, uuid), ratio) = (gpu, ms as f64 / whole[&gpu] as f64);
         page.push_with(&rows::GPU_OWNER_CLASS, &[cluster, account], &[node, uuid, owner, class.name()], ratio);
+    }
+}
+
+/// GPUs that are free, in the mean of the last minutes, by why they are.
+fn free_gpus(page: &mut Page, intervals: &[Interval]) {
+    let start = intervals.iter().map(|i| i.start_ms).min();
+    let Some((start, end)) = start.zip(intervals.iter().map(|i| i.end_ms).max()) else { return };
+    let mut reasons: BTreeMap<&str, i64> = BTreeMap::new();
+    for i in intervals.iter().filter(|i| i.class == Class::Unallocated) {
+        *reasons.entry(i.cause.as_ref().map_or("unknown", |cause| cause.kind.name())).or_default() += i.ms;
+    }
+    for (reason, ms) in reasons {
+        page.push(&rows::FREE_GPUS, &[reason], ms as f64 / (end - start) as f64);
     }
 }
 

@@ -145,3 +145,36 @@ fn each_start_of_each_gpu_counts() {
     let week = starts.map(|(gpu, hour)| interval(gpu, Class::ColdStart, hour, 60_000));
     assert_eq!(range(&week), (3_000, 9_000), "hours that touch are one start");
 }
+
+#[test]
+fn a_finding_names_who_waited_while_gpus_were_free() {
+    let free = |kind: Option<CauseKind>, which: Option<&str>, ms| Interval {
+        cause: kind.map(|kind| Cause { kind, which: which.map(str::to_owned) }),
+        owner: None,
+        ..interval("GPU-a", Class::Unallocated, 0, ms)
+    };
+    let week = [
+        free(Some(CauseKind::FreeWhileWaiting), Some("ml/train"), 900_000),
+        free(Some(CauseKind::FreeUnfit), Some("cpu for ml/big"), 600_000),
+        free(Some(CauseKind::Free), None, 300_000),
+        free(None, None, 1_800_000),
+    ];
+    let period = Period::between("1970-01-01", "1970-01-02", &TimeZone::UTC).unwrap();
+    let report = build(&week, &[], period, &[]);
+    let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+    let waiting: Vec<_> = finding.waiting.iter().map(|one| (one.which.as_str(), one.amount.gpu_ms)).collect();
+    assert_eq!(waiting, [("ml/train", 900_000), ("cpu for ml/big", 600_000)]);
+    assert!(finding.storage.is_empty(), "{:?}", finding.storage);
+    let back = finding.recoverable.as_ref().map(|back| (back.low.gpu_ms, back.high.gpu_ms));
+    assert_eq!((finding.lost.gpu_ms, back), (3_600_000, Some((0, 1_500_000))), "what was waited for, and no more");
+    assert_eq!(report.groups[0].recoverable.as_ref().map(|back| back.high.gpu_ms), Some(1_500_000));
+    let markdown = markdown::render(&report).unwrap();
+    for line in [
+        "\n- Who waited: ml/train 0.25 h; cpu for ml/big 0.17 h\n",
+        "\n- Cause: free_unfit: A pod waited for a GPU, and something else kept it out. 0.17 h\n",
+    ] {
+        assert!(markdown.contains(line), "{line:?} is not in\n{markdown}");
+    }
+    let html = html::render(&report, &Site::default()).unwrap();
+    assert!(html.contains("<dt>Who waited</dt><dd class=\"places\"><div>ml/train · 0.25 h</div>"), "{html}");
+}

@@ -1,6 +1,9 @@
 //! What to do about a loss by its cause, where its class has several: one list per row of `CauseKind`.
 
+mod free;
+
 use super::{Remedy, saving};
+pub(crate) use free::{FREE, FREE_FIT_UNKNOWN, FREE_UNFIT, FREE_WHILE_WAITING};
 
 pub(crate) const NVLINK_DOWN: &[Remedy] = &[
     Remedy {

@@ -91,7 +91,7 @@ pub(super) const UNALLOCATED: ClassInfo = ClassInfo {
     name: "unallocated",
     title: "Free GPUs",
     group: Group::Capacity,
-    version: 3,
+    version: 4,
     meaning: "No job held the GPU.",
     light: "#758483",
     dark: "#d6cec4",

@@ -13,6 +13,14 @@ crate::metric_rows! {
         "Price of an hour of the GPU, as prices of the configuration say at the last hour that is over; without electricity where that has a price of its own. Absent where no price matches.",
         by "verdicts", series "1 per GPU with a price", since "0.2.0"
     }
+    FREE_GPUS = Gauge None "goodput_free_gpus" ["reason"] {
+        "GPUs that no job holds, in the mean of the last five minutes that are judged; an instance of a GPU counts by its share. Reason free_while_waiting: a pod or job waits and would fit; free_unfit: one waits and something else keeps it out; free_fit_unknown: jobs wait, and it is not known whether they would fit; free: none waits; unknown: no source tells who waits.",
+        by "verdicts", series "1 per reason with free GPUs", since "0.3.0"
+    }
+    DEMAND = Gauge None "goodput_demand_gpus" ["model", "state"] + ["cluster"] {
+        "GPUs that pods and jobs wait for, in the mean of the last five minutes that are judged. Model: the profile of MIG instances, or any. State fits: they are free and would fit; unfit: GPUs are free and something keeps who waits out; short: none are free.",
+        by "verdicts", series "1 per cluster, model and state with GPUs waited for", since "0.3.0"
+    }
     FLEET = Gauge Ratio "goodput_fleet_ratio" ["window"] {
         "Productive GPU time over all GPU time; absent while none has data.",
         by "verdicts", series "1 per window with data", since "0.1.0"
