@@ -30,7 +30,9 @@ pub(super) static ROWS: &[Row] = &[
     // slurmctld from 25.11 on, /metrics/partitions. Which of the two names those on hold have is not settled: either is read.
     told("slurm_partition_jobs_pending", Signal::PartitionPending),
     told("slurm_partition_jobs_hold", Signal::PartitionHeld),
-    told("slurm_partition_jobs_pending_hold", Signal::PartitionHeld),
+    // The same as SlinkyProject's slurm-exporter names them.
+    told("slurm_partition_jobs_pending_total", Signal::PartitionPending),
+    told("slurm_partition_jobs_hold_total", Signal::PartitionHeld),
     // Ours: what a site records of an exporter that counts pending GPUs, under whatever name.
     told("goodput_pending_gpus", Signal::PendingGpus),
 ];

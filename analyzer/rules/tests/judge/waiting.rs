@@ -325,7 +325,7 @@ fn slurm(pending: usize, held: usize, name: &str) -> String {
 #[test]
 fn jobs_of_slurm_prove_demand_and_not_that_they_fit() {
     let nodes = [node("n1", 8, 3)];
-    for name in ["slurm_partition_jobs_hold", "slurm_partition_jobs_pending_hold"] {
+    for name in ["slurm_partition_jobs_hold", "slurm_partition_jobs_hold_total"] {
         for (pending, held, expected) in [(5, 2, "free_fit_unknown gpu"), (5, 5, "free"), (0, 0, "free")] {
             let exposed = |_| Some(slurm(pending, held, name));
             let source = Source { job: "slurmctld", ..Source::of(&exposed) };
