@@ -65,7 +65,6 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         Judge::new(store.clone(), config.thresholds).counting(config.application).maintaining(config.maintenance);
     let judging =
         Judging::begin(store.clone(), intake.clone(), judge, zone.clone(), now, progress_in, stopping.clone()).await;
-
     let (tally, limits) = (Arc::<Tally>::default(), config.ingest.limits);
     let scraper = Scraper::new(limits, Arc::clone(&tally));
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));

@@ -169,15 +169,38 @@ fn commands_list_findings_and_say_things_to_the_server() {
     assert!(list(&["--state", "acknowledged"]).is_empty());
     let detail: Value = serde_json::from_str(&analyzer.get(&format!("/api/v1/findings/{KNOWN}")).unwrap()).unwrap();
     assert_eq!(detail["ownership"]["state"], "fix_claimed", "{detail}");
-    let off = Analyzer::start_with(&tempdir(dir.path()), "web: {findings_write: false}\n").unwrap();
-    let output = say(&format!("http://{}", off.address), &["ack", KNOWN]);
-    assert!(!output.status.success(), "{}", said(&output));
 }
 
-/// A folder of its own for a second analyzer, with the same findings.
-fn tempdir(within: &Path) -> std::path::PathBuf {
-    let dir = within.join("other");
-    std::fs::create_dir(&dir).unwrap();
-    seed(&dir);
-    dir
+#[test]
+fn only_who_may_is_heard_and_is_named_by_the_front_door() {
+    let dir = tempfile::tempdir().unwrap();
+    seed(dir.path());
+    let token = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, format!("{name}-0123456789abcdef")).unwrap();
+        path.display().to_string()
+    };
+    let (ops, readers) = (token("ops"), token("readers"));
+    let access = format!(
+        "  access:\n  - {{token_file: {ops}, scopes: [admin]}}\n  - {{token_file: {readers}, scopes: ['read:all']}}\n"
+    );
+    let ack = |analyzer: &Analyzer, token: &str| {
+        let server = format!("http://{}", analyzer.address);
+        findings(&["ack", KNOWN, "--server", &server, "--bearer-token-file", token])
+    };
+    let off = Analyzer::start_with(dir.path(), &format!("web:\n  findings_write: false\n{access}")).unwrap();
+    let refused = said(&ack(&off, &ops));
+    assert!(refused.contains("403") && refused.contains("web.findings_write: true"), "{refused}");
+    off.running.kill().unwrap();
+    let on = Analyzer::start_with(dir.path(), &format!("web:\n  findings_write: true\n{access}")).unwrap();
+    let refused = said(&ack(&on, &readers));
+    assert!(refused.contains("403") && refused.contains("scope admin"), "{refused}");
+    assert!(events(&on.data).is_empty());
+    let output = ack(&on, &ops);
+    assert!(output.status.success(), "{}", said(&output));
+    let actors: Vec<String> = events(&on.data).into_iter().map(|event| event.actor).collect();
+    assert_eq!(actors, ["token ops"]);
+    let server = format!("http://{}", on.address);
+    let nobody = said(&findings(&["ack", KNOWN, "--server", &server]));
+    assert!(nobody.contains("401"), "{nobody}");
 }

@@ -59,9 +59,9 @@ pub(crate) fn busy(busy: Busy) -> Response {
 /// All routes that are read.
 fn table<S: Embedded + Clone + 'static>() -> Table<S> {
     let rooms = [
-        findings::routes,
         inventory::routes,
         results::routes,
+        findings::routes,
         runs::routes,
         series::routes,
         serving::routes,

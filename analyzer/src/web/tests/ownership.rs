@@ -227,8 +227,7 @@ async fn who_comes_again_and_again_is_a_page_and_a_table() {
     let figures = (&one["weeks"], &one["messages"], &one["days_since_message"], &one["gpu_hours"], &one["cost"]);
     assert_eq!(figures, (&json!(2), &json!(1), &json!(3), &json!(3.0), &json!(3.0)), "{one}");
     let shown = text_of(&page(&served, "/findings/repeat").await);
-    for part in ["ml mail ml@example.org", "2 last 2026-W46", "1, the last 3 days ago", "3.00", "EUR 3.00", "open"]
-    {
+    for part in ["ml mail ml@example.org", "2 last 2026-W46", "1, the last 3 days ago", "3.00", "EUR 3.00", "open"] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
     let csv = served.get("/api/v1/repeat_offenders?format=csv").await.2;
