@@ -1,7 +1,7 @@
 -- What was said about findings: append only. The state of a finding is the fold of its rows.
 CREATE TABLE finding_events (
-    seq      BIGINT           NOT NULL PRIMARY KEY, -- from 1
     id       TEXT COLLATE "C" NOT NULL, -- of the finding
+    seq      BIGINT           NOT NULL, -- from 1 for each finding
     time_ms  BIGINT           NOT NULL,
     actor    TEXT COLLATE "C" NOT NULL, -- who said it
     action   TEXT COLLATE "C" NOT NULL, -- acknowledge, claim, snooze, accept, assign, comment, reopen, verified, not_verified
@@ -9,9 +9,9 @@ CREATE TABLE finding_events (
     assignee TEXT COLLATE "C", -- of assign; NULL: no longer assigned
     comment  TEXT COLLATE "C",
     url      TEXT COLLATE "C", -- of a ticket
-    checksum BIGINT
+    checksum BIGINT,
+    PRIMARY KEY (id, seq)
 );
-CREATE INDEX finding_events_by_id ON finding_events (id, seq);
 
 -- Findings of weeks that are over, written when all verdicts of the week are final.
 CREATE TABLE finding_weeks (

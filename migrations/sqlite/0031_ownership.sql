@@ -1,7 +1,7 @@
 -- What was said about findings: append only. The state of a finding is the fold of its rows.
 CREATE TABLE finding_events (
-    seq      INTEGER NOT NULL PRIMARY KEY, -- from 1
     id       TEXT    NOT NULL, -- of the finding
+    seq      INTEGER NOT NULL, -- from 1 for each finding
     time_ms  INTEGER NOT NULL,
     actor    TEXT    NOT NULL, -- who said it
     action   TEXT    NOT NULL, -- acknowledge, claim, snooze, accept, assign, comment, reopen, verified, not_verified
@@ -9,9 +9,9 @@ CREATE TABLE finding_events (
     assignee TEXT,             -- of assign; NULL: no longer assigned
     comment  TEXT,
     url      TEXT,             -- of a ticket
-    checksum INTEGER
-) STRICT;
-CREATE INDEX finding_events_by_id ON finding_events (id, seq);
+    checksum INTEGER,
+    PRIMARY KEY (id, seq)
+) STRICT, WITHOUT ROWID;
 
 -- Findings of weeks that are over, written when all verdicts of the week are final.
 CREATE TABLE finding_weeks (

@@ -113,6 +113,7 @@ async fn both_have_the_same_columns_and_keys_of_results() {
         "primary report_teams week,team,class,currency",
         "primary outbox destination,contact,week",
         "primary finding_weeks week,id",
+        "primary finding_events id,seq",
         "index intervals gpu,start_ms",
         "unique events id",
     ] {

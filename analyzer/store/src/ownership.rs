@@ -11,7 +11,7 @@ use sqlx::SqlStr;
 
 /// What people said about findings, to be read.
 pub trait ReadOwnership: Send + Sync {
-    /// Everything that was said, in its order.
+    /// Everything that was said, finding by finding, in its order.
     fn finding_events(&self) -> impl Future<Output = Result<Vec<FindingEvent>, StoreError>> + Send;
 
     /// The findings of the weeks from one to another, which is one of them, in order of week and finding.
@@ -47,14 +47,12 @@ pub enum Said {
     },
 }
 
-const SELECT_EVENTS: &str = "SELECT seq, id, time_ms, actor, action, until_ms, assignee, comment, url, checksum FROM finding_events ORDER BY seq";
+const SELECT_EVENTS: &str = "SELECT id, seq, time_ms, actor, action, until_ms, assignee, comment, url, checksum FROM finding_events ORDER BY id, seq";
 
-const SELECT_LAST: &str = "SELECT max(seq) FROM finding_events";
-
-const SELECT_LAST_OF: &str = "SELECT max(seq) FROM finding_events WHERE id = $1";
+const SELECT_LAST: &str = "SELECT max(seq) FROM finding_events WHERE id = $1";
 
 const INSERT_EVENT: &str =
-    "INSERT INTO finding_events (seq, id, time_ms, actor, action, until_ms, assignee, comment, url, checksum)
+    "INSERT INTO finding_events (id, seq, time_ms, actor, action, until_ms, assignee, comment, url, checksum)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 const SELECT_WEEKS: &str =
@@ -70,13 +68,13 @@ const INSERT_WEEK: &str =
     ran_ms, currency, lost_micro, is_first, checksum)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 
-pub(super) const STATEMENTS: [&str; 7] =
-    [SELECT_EVENTS, SELECT_LAST, SELECT_LAST_OF, INSERT_EVENT, SELECT_WEEKS, FORGET_WEEK, INSERT_WEEK];
+pub(super) const STATEMENTS: [&str; 6] =
+    [SELECT_EVENTS, SELECT_LAST, INSERT_EVENT, SELECT_WEEKS, FORGET_WEEK, INSERT_WEEK];
 
 pub(super) static EVENTS: Table = Table {
     name: "finding_events",
-    columns: &["seq", "id", "time_ms", "actor", "action", "until_ms", "assignee", "comment", "url"],
-    key: "rowid",
+    columns: &["id", "seq", "time_ms", "actor", "action", "until_ms", "assignee", "comment", "url"],
+    key: "hex(id) || ' ' || seq",
     has_window: false,
     decode: |row| event(row).map(drop),
 };
@@ -103,7 +101,7 @@ pub(super) static WEEKS: Table = Table {
     decode: |row| week(row).map(drop),
 };
 
-/// Everything that was said, in its order.
+/// Everything that was said, finding by finding, in its order.
 pub(super) async fn all_events(
     connection: &mut impl Session,
     reading: &mut Reading,
@@ -124,14 +122,15 @@ pub(super) async fn weeks(
 /// Adds an event, whose number is given here. Where `after` is not the number of the last event of the finding, which is 0
 /// without one, nothing is added. Those who add take turns.
 pub(super) async fn say(connection: &mut impl Session, after: Option<i64>, event: &FindingEvent) -> sqlx::Result<Said> {
-    let last = number(connection, SELECT_LAST_OF, &[(&event.id).into()]).await?;
+    let last: Option<i64> = connection.one(SELECT_LAST, &[(&event.id).into()]).await?.row().at(0)?;
+    let last = last.unwrap_or_default();
     if after.is_some_and(|after| after != last) {
         return Ok(Said::TooLate { last });
     }
-    let seq = number(connection, SELECT_LAST, &[]).await? + 1;
+    let seq = last + 1;
     let values: [Value<'_>; 9] = [
-        seq.into(),
         (&event.id).into(),
+        seq.into(),
         event.time_ms.into(),
         (&event.actor).into(),
         event.action.name().into(),
@@ -199,11 +198,6 @@ impl Ownership for Store {
         };
         stored.await.map_err(|error| database.failed(error))
     }
-}
-
-async fn number(connection: &mut impl Session, sql: &'static str, values: &[Value<'_>]) -> sqlx::Result<i64> {
-    let last: Option<i64> = connection.one(sql, values).await?.row().at(0)?;
-    Ok(last.unwrap_or_default())
 }
 
 fn event(row: Row<'_>) -> sqlx::Result<FindingEvent> {

@@ -35,7 +35,7 @@ goodput_catalog::named! {
 /// One thing that was said about a finding. Never changed or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindingEvent {
-    /// Its number among all events of all findings, from 1.
+    /// Its number among the events of the finding, from 1.
     pub seq: i64,
     /// The finding.
     #[serde(skip)]

@@ -231,7 +231,7 @@ async fn who_comes_again_and_again_is_a_page_and_a_table() {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
     let csv = served.get("/api/v1/repeat_offenders?format=csv").await.2;
-    assert!(csv.lines().count() == 2 && csv.starts_with("id,team,contacts,owner"), "{csv}");
+    assert!(csv.lines().count() == 2 && csv.starts_with("assignee,class,cluster,contacts"), "{csv}");
     assert_eq!(json_of(&served, "/api/v1/repeat_offenders?team=other").await["data"], json!([]));
     // It is new in no week before, and back in none: it was there the week before.
     let detail = json_of(&served, &format!("/api/v1/findings/{id}?week=2026-W47")).await;

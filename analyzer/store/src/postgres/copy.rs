@@ -51,7 +51,7 @@ static BY_KEY: [(&Table, &[&str]); 9] = [
     (&teams::TIMES, &["week", "team", "class", "currency"]),
     (&outbox::MESSAGES, &["destination", "contact", "week"]),
     (&outbox::UNSUBSCRIBED, &["destination", "contact"]),
-    (&ownership::EVENTS, &["seq"]),
+    (&ownership::EVENTS, &["id", "seq"]),
     (&ownership::WEEKS, &["week", "id"]),
 ];
 
