@@ -3,13 +3,13 @@
 use askama::Template;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{StatusCode, Uri, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderName, StatusCode, Uri, header};
+use axum::response::{Html, IntoResponse as _, Response};
 use serde::Deserialize;
 
 use super::chosen::{Chosen, PeriodQuery};
 use super::finding::Lines;
-use super::page::{Frame, Link, Page, Problem, show};
+use super::page::{Frame, Link, Problem, show};
 use super::picker::Picker;
 use crate::app::{App, NotSaid, asker, day_of};
 use crate::ownership::{MAX_COMMENT, Wish, date};
@@ -72,12 +72,17 @@ const SNOOZE_DAYS: i64 = 90;
 const ACCEPT_DAYS: i64 = 180;
 const DAY_MS: i64 = 24 * super::clock::HOUR_MS;
 
+/// Without a referrer browsers say `Origin: null` of what a form sends, which is what they say of other sites, too.
+const POLICY: [(HeaderName, &str); 1] = [(header::REFERRER_POLICY, "same-origin")];
+
+type Answer = Result<([(HeaderName, &'static str); 1], Html<String>), Problem>;
+
 pub(super) async fn page<S: Results>(
     State(app): State<App<S>>,
     Path(id): Path<String>,
     Query(query): Query<PeriodQuery>,
     request: Request,
-) -> Page {
+) -> Answer {
     let chosen = Chosen::of(&query, (app.now)(), &app.zone)?;
     let items = items(&app.store, &chosen.range(), &app.terms.prices).await?;
     let (book, at) = (app.book().await?, ((app.now)(), &app.zone));
@@ -105,7 +110,7 @@ pub(super) async fn page<S: Results>(
         last_review: date(at.0 + (ACCEPT_DAYS - 1) * DAY_MS, at.1),
     });
     let path = format!("/findings/{id}");
-    show(&FindingPage {
+    let page = show(&FindingPage {
         frame: Frame::new(title.clone(), vec![chosen.fleet(), all], false),
         title,
         picker: Picker::of(&chosen, &path),
@@ -120,7 +125,8 @@ pub(super) async fn page<S: Results>(
         form,
         api: path,
         id,
-    })
+    })?;
+    Ok((POLICY, page))
 }
 
 fn unknown(id: &str, all: Link) -> Problem {

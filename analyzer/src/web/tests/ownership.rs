@@ -157,6 +157,8 @@ async fn forms_say_it_without_a_script_and_comments_are_escaped() {
     let served = with_a_starving_gpu().await;
     let id = finding(&served).await;
     let path = format!("/findings/{id}");
+    let policy = served.request(&path, None).await.headers()["referrer-policy"].clone();
+    assert_eq!(policy, "same-origin", "without it the front door takes the form for that of another site");
     let shown = page(&served, &format!("{path}?period=2026-W47")).await;
     for part in
         ["method=\"post\"", "name=\"actor\"", "value=\"acknowledge\"", "type=\"date\"", "name=\"seq\" value=\"0\""]
