@@ -192,7 +192,10 @@ fn a_browser_goes_from_the_fleet_to_the_evidence() -> Result<()> {
     assert_eq!(browser.text("location.href")?, by_mouse, "both ways lead to the same page");
 
     looks(&mut browser, &fleet, &by_mouse)?;
-    assert_eq!(browser.complaints(&home), Vec::<String>::new());
+    // That someone else was first is an answer 412, of which browsers complain.
+    let mut complaints = browser.complaints(&home);
+    complaints.retain(|complaint| !(complaint.contains("412") && complaint.contains("/events\"")));
+    assert_eq!(complaints, Vec::<String>::new());
     Ok(())
 }
 
