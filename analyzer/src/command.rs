@@ -7,6 +7,7 @@ pub mod database;
 pub mod deliver;
 pub mod evaluate;
 pub mod export;
+pub mod findings;
 mod history;
 pub mod import;
 pub mod migrate;
@@ -27,6 +28,7 @@ use jiff::tz::TimeZone;
 use crate::config::Config;
 use crate::escape::printable;
 use crate::judge::{Judge, windows};
+use crate::ownership::Book;
 use crate::report::{
     Period, Price, Report, Site, Wanted, csv, html, intervals, markdown, showback, stored_by_team, team_csv, teams_in,
     text,
@@ -59,6 +61,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 }
             }
             Command::Deliver(command) => deliver::run(&config, dir, command).await,
+            Command::Findings(command) => findings::run(&config, dir, command).await,
             Command::Teams(command) => teams::run(&config, dir, command).await,
             Command::Classify { start, end, dry_run } => {
                 let period = Period::between(&start, &end, &config.zone)?;
@@ -127,7 +130,8 @@ async fn report(
     if report.accounted.is_none() {
         return Err(no_data(verdicts, &report.period, team).await?.into());
     }
-    let report = report.with_terms(&terms);
+    let now = wall_clock();
+    let report = report.with_terms(&terms).with_ownership(&Book::read(verdicts, now).await?, now);
     let site = Site::file(config.report.as_ref().and_then(|settings| settings.link.as_deref())).with_annex(annex);
     let intervals = if is_by_intervals(format) { intervals(verdicts, &report.period).await? } else { Vec::new() };
     write(&form(&report, &intervals, &config.prices, format, &site)?, asked.out)

@@ -14,6 +14,7 @@ pub mod escape;
 pub mod evaluate;
 pub mod ingest;
 pub mod judge;
+pub mod ownership;
 pub mod report;
 pub mod schedule;
 pub mod serve;

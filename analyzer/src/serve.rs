@@ -21,9 +21,10 @@ mod judging;
 mod messages;
 mod teams;
 mod unsubscribe;
+mod weeks;
 
 use crate::api;
-use crate::app::{App, Deliveries, Intake, Progress, Reads, metrics};
+use crate::app::{App, Deliveries, Intake, Progress, Reads, Writes, metrics};
 use crate::config::{Config, WebArgs};
 use crate::ingest::replicas::Replicas;
 use crate::ingest::scrape::Scraper;
@@ -36,6 +37,7 @@ use front::Front;
 use goodput_exposition::sample::TimeMs;
 use goodput_store::{Embedded, Options, Store, wall_clock};
 use judging::Judging;
+use weeks::Weeks;
 
 /// Nothing is loaded from anywhere else, framed by anyone or guessed at; pages hold neither style nor script themselves.
 /// A page that is made otherwise brings a policy of its own.
@@ -63,9 +65,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         Judge::new(store.clone(), config.thresholds).counting(config.application).maintaining(config.maintenance);
     let judging =
         Judging::begin(store.clone(), intake.clone(), judge, zone.clone(), now, progress_in, stopping.clone()).await;
-
-    let tally = Arc::<Tally>::default();
-    let limits = config.ingest.limits;
+    let (tally, limits) = (Arc::<Tally>::default(), config.ingest.limits);
     let scraper = Scraper::new(limits, Arc::clone(&tally));
     let mut scraping = scraper.run(config.scrape, &Arc::new(intake.clone()));
     let judging = tokio::spawn(judging.run());
@@ -81,7 +81,8 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
     if let Some(follow) = teams::Follow::new(config.teams_file, &zone, config.showback.spread, &terms.teams) {
         loops.spawn(follow.run(stopping.clone()));
     }
-
+    let weeks = Weeks::new(store.clone(), (now, zone.clone()), terms.clone(), progress.clone());
+    loops.spawn(weeks.run(stopping.clone()));
     let app = App {
         store: store.for_pages(config.reads.max_rows),
         intake: intake.clone(),
@@ -93,6 +94,7 @@ pub async fn run(config: Config, options: Options, web: WebArgs) -> anyhow::Resu
         stopping: stopping.clone(),
         ways_in: (limits, Arc::clone(&tally)),
         reads: Arc::new(Reads::new(config.reads)),
+        writes: Writes { setting: config.findings_write, is_external: web.external_url.is_some() },
         refusals: front.refusals(),
     };
     let work = Arc::new(Work::new(limits, tally));
@@ -273,6 +275,7 @@ pub(crate) mod tests {
                 stopping,
                 ways_in,
                 reads: Arc::clone(&reads),
+                writes: Writes { setting: Some(true), is_external: false },
                 refusals: Arc::default(),
             };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -288,6 +291,15 @@ pub(crate) mod tests {
             let request = client.get(format!("http://{}{path}", self.address));
             let tagged = tag.into_iter().fold(request, |request, tag| request.header("If-None-Match", tag));
             tagged.send().await.unwrap()
+        }
+
+        /// The answer to what is posted, which is not followed where it leads on.
+        pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> reqwest::Response {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+            let request = client.build().unwrap().post(format!("http://{}{path}", self.address)).body(body);
+            let add = |request: reqwest::RequestBuilder, (name, value): &(&str, &str)| request.header(*name, *value);
+            headers.iter().fold(request, add).send().await.unwrap()
         }
 
         /// Status, content type and text.

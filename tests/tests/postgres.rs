@@ -14,7 +14,8 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 /// Tables of results and events, which both databases have.
 const TABLES: &str = "('intervals', 'advisories', 'risks', 'standings', 'achieved', 'hours', 'days', 'rolled_days',
-    'deliveries', 'events', 'attempts', 'team_versions', 'report_teams', 'outbox', 'unsubscribed')";
+    'deliveries', 'events', 'attempts', 'team_versions', 'report_teams', 'outbox', 'unsubscribed',
+    'finding_events', 'finding_weeks')";
 
 /// A line for every column: table, column, class of its type, whether it may be null, default.
 const SQLITE_COLUMNS: &str = "
@@ -111,6 +112,8 @@ async fn both_have_the_same_columns_and_keys_of_results() {
         "primary deliveries week,version,destination",
         "primary report_teams week,team,class,currency",
         "primary outbox destination,contact,week",
+        "primary finding_weeks week,id",
+        "primary finding_events id,seq",
         "index intervals gpu,start_ms",
         "unique events id",
     ] {
@@ -146,6 +149,7 @@ fn no_statement_on_results_is_left_out() {
         "delivery",
         "teams",
         "outbox",
+        "ownership",
         "events",
         "postgres",
         "postgres/write",

@@ -1,4 +1,5 @@
-//! `/api/v1/…`: what is stored, as JSON for programs. Read-only, but for events, which are a way in. `openapi.json`
+//! `/api/v1/…`: what is stored, as JSON for programs. Read-only, but for events, which are a way in, and for what people say
+//! about findings. `openapi.json`
 //! describes all of it: it is made of the table of routes and of the types of their answers.
 //!
 //! A query with a parameter that a route does not know is an error, so that a misspelt filter never means "everything".
@@ -7,6 +8,7 @@
 mod check;
 mod csv;
 mod events;
+mod findings;
 mod inventory;
 mod parameters;
 mod problem;
@@ -59,6 +61,7 @@ fn table<S: Embedded + Clone + 'static>() -> Table<S> {
     let rooms = [
         inventory::routes,
         results::routes,
+        findings::routes,
         runs::routes,
         series::routes,
         serving::routes,
@@ -85,7 +88,8 @@ async fn tagged(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         return Problem::failed(&"the answer broke off").into_response();
     };
-    let tag = format!("\"{:08x}-{:x}\"", crc32fast::hash(&bytes), bytes.len());
+    let own = parts.headers.get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+    let tag = own.unwrap_or_else(|| format!("\"{:08x}-{:x}\"", crc32fast::hash(&bytes), bytes.len()));
     if let Ok(value) = HeaderValue::from_str(&tag) {
         parts.headers.insert(header::ETAG, value);
     }

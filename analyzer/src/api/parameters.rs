@@ -4,6 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::query::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::ownership::State;
 use crate::report::By;
 use goodput_verdict::{Advice, Class, Memory, Sort};
 
@@ -66,6 +67,10 @@ pub(super) const TEAM_NAME: Parameter =
     Parameter::new::<String>("name", "The team, or unassigned or platform.").in_path();
 pub(super) const TEAM: Parameter =
     Parameter::new::<String>("team", "Only what this team and the teams that are part of it held.");
+pub(super) const FINDING_ID: Parameter =
+    Parameter::new::<String>("id", "The finding, as groups of reports name it.").in_path();
+pub(super) const STATE: Parameter = Parameter::new::<State>("state", "Only findings that stand there now.");
+pub(super) const ASSIGNEE: Parameter = Parameter::new::<String>("assignee", "Only findings that this one looks at.");
 pub(super) const BY: Parameter = Parameter::new::<By>("by", "What each line is about.").required();
 pub(super) const CLUSTER: Parameter = Parameter::new::<String>("cluster", "Only of this cluster.");
 pub(super) const NODE: Parameter = Parameter::new::<String>("node", "Only this node's.");

@@ -44,6 +44,11 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, ..Self::bad(field, expected, Some(found)) }
     }
 
+    /// It is refused for what is neither in the query nor in the path.
+    pub(super) fn refused(status: StatusCode, field: &str, expected: impl Into<String>, found: Option<&str>) -> Self {
+        Self { status, ..Self::bad(field, expected, found) }
+    }
+
     pub(super) fn nothing_here() -> Self {
         let expected = "a route that /api/v1/openapi.json describes".to_owned();
         Self { status: StatusCode::NOT_FOUND, field: None, expected, found: None }

@@ -1,4 +1,4 @@
-//! Intervals, advisories, risks, forecasts, findings, the report.
+//! Intervals, advisories, risks, forecasts, the report.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::route::{Reads, Route};
 use super::table::Table;
 use super::{Answer, Page, Problem};
 use crate::app::App;
-use crate::report::{Finding, Only, Period, Report, teams_in};
+use crate::report::{Only, Period, Report, teams_in};
 use goodput_store::{Results, Whose};
 use goodput_verdict::{Advice, Advisory, Class, Interval, Kind, Memory, Prospect, Risk, Sort, Standing};
 
@@ -49,13 +49,6 @@ pub(super) fn routes<S: Results + Clone + 'static>(table: Table<S>) -> Table<S> 
                 .asks(&[CLUSTER, NODE, KIND, MEMORY, LIMIT, CURSOR])
                 .reads(Reads::Memory),
             forecasts,
-        )
-        .get(
-            Route::new("/findings", "Findings of a week's report, or of the hours from start to end")
-                .about("With start or end the query has no week.")
-                .hours(MAX_HOURS)
-                .asks(&[WEEK, TEAM, CLUSTER, RUN, CLASS, LIMIT, CURSOR]),
-            findings,
         )
         .get(Route::new("/report", "The report of a week").asks(&[WEEK, TEAM]), report)
 }
@@ -123,21 +116,6 @@ fn wanted(asked: &Asked) -> Result<impl Fn(&Prospect) -> bool, Problem> {
     })
 }
 
-async fn findings<S: Results>(app: App<S>, asked: Asked) -> Answer<Page<Finding>> {
-    let period = asked.period((app.now)(), &app.zone)?;
-    let class = asked.named("class", Class::ALL, Class::name)?;
-    let report = match asked.get("team") {
-        None => build(&app, period).await?,
-        team => build_of(&app, period, ("team", team)).await?,
-    };
-    let is_wanted = |finding: &&Finding| {
-        asked.wants("cluster", finding.cluster.as_deref())
-            && asked.wants("run", finding.owner.as_deref())
-            && class.is_none_or(|class| finding.class == class)
-    };
-    Ok(asked.part()?.of(report.findings.iter().filter(is_wanted).cloned()))
-}
-
 async fn report<S: Results>(app: App<S>, asked: Asked) -> Answer<Arc<Report>> {
     let period = asked.week((app.now)(), &app.zone)?;
     match asked.get("team") {
@@ -164,7 +142,8 @@ pub(super) async fn build_of<S: Results>(
             _ => Problem::bad(field, expected, Some(name)),
         });
     }
-    Ok(app.reads.report_of(&app.store, period, &app.terms, team).await?)
+    let report = app.reads.report_of(&app.store, period, &app.terms, team).await?;
+    Ok(app.reads.owned(&app.store, report, (app.now)()).await?)
 }
 
 /// Of the period; where none is asked for, of the week that `/report` opens.
@@ -173,5 +152,5 @@ pub(super) async fn build<S: Results>(app: &App<S>, period: Option<Period>) -> R
         Some(period) => app.reads.report(&app.store, period, &app.terms).await,
         None => app.reads.newest_report(&app.store, ((app.now)(), &app.zone), &app.terms).await,
     };
-    Ok(report?)
+    Ok(app.reads.owned(&app.store, report?, (app.now)()).await?)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use axum::response::IntoResponse as _;
+use axum::routing::MethodRouter;
 use axum::{Json, Router, routing};
 use schemars::generate::SchemaSettings;
 use schemars::transform::transform_subschemas;
@@ -48,6 +49,26 @@ impl<S: Clone + Send + Sync + 'static> Table<S> {
     {
         self.describe::<T>(&route);
         self.serve(route, handler)
+    }
+
+    /// Adds a route that has a handler of its own, which checks its query.
+    pub(super) fn own<T: JsonSchema>(mut self, route: Route, handler: MethodRouter<App<S>>) -> Self {
+        self.describe::<T>(&route);
+        self.router = self.router.route(route.path, handler);
+        self
+    }
+
+    /// Adds a path that describes itself.
+    pub(super) fn own_path(
+        mut self,
+        path: &'static str,
+        described: fn(&mut SchemaGenerator) -> Value,
+        handler: MethodRouter<App<S>>,
+    ) -> Self {
+        let described = described(&mut self.schemas);
+        self.paths.insert(path.to_owned(), described);
+        self.router = self.router.route(path, handler);
+        self
     }
 
     fn describe<T: JsonSchema>(&mut self, route: &Route) {

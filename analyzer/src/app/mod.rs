@@ -4,6 +4,8 @@ pub mod conditions;
 mod deliveries;
 mod intake;
 pub(crate) mod metrics;
+mod owned;
+mod ownership;
 mod page;
 mod progress;
 mod reads;
@@ -19,6 +21,8 @@ use tokio::sync::watch;
 
 pub use deliveries::{Awaited, Deliveries, Due, Outcomes, Refused};
 pub use intake::{Account, Intake};
+pub use ownership::Writes;
+pub(crate) use ownership::{NotSaid, asker, day_of};
 use page::Page;
 pub use progress::Progress;
 pub use reads::Reads;
@@ -51,6 +55,8 @@ pub struct App<S> {
     pub ways_in: (Limits, Arc<Tally>),
     /// Places of reads.
     pub reads: Arc<Reads>,
+    /// May people say something about findings?
+    pub writes: Writes,
     /// What the front door refused.
     pub refusals: Arc<Refusals>,
 }

@@ -13,7 +13,9 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 
+use super::owned::Owned;
 use crate::config::ReadLimits;
+use crate::ownership::Book;
 use crate::report::{Period, Report, Terms, Wanted, stored_by_team, teams_in};
 use crate::teams::Teams;
 use goodput_exposition::sample::TimeMs;
@@ -34,6 +36,7 @@ pub struct Reads {
     reports: Semaphore,
     building: Turn<()>,
     kept: Mutex<VecDeque<Kept>>,
+    owned: Owned,
     refused: AtomicU64,
     /// How long a request waits for a place.
     wait: Duration,
@@ -107,6 +110,7 @@ impl Reads {
             reports: Semaphore::new(limits.reports),
             building: Turn::default(),
             kept: Mutex::default(),
+            owned: Owned::default(),
             refused: AtomicU64::default(),
             wait: WAIT,
         }
@@ -188,6 +192,16 @@ impl Reads {
             Some(_) => Ok(last),
             None => self.report(store, Period::this_week(instant, zone).as_of(now), terms).await,
         }
+    }
+
+    /// The same report with what is known by now of its findings beyond their figures.
+    pub(crate) async fn owned<S: Results>(
+        &self,
+        store: &S,
+        report: Arc<Report>,
+        now: TimeMs,
+    ) -> Result<Arc<Report>, NoReport> {
+        Ok(self.owned.of(report, Book::read(store, now).await?, now))
     }
 
     fn kept(&self, of: &Of) -> Option<Arc<Report>> {

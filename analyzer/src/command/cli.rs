@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use goodput_web::masked;
 
 use super::database::DatabaseArgs;
-use super::{backfill, deliver, evaluate, export, import, migrate, store, teams, trial};
+use super::{backfill, deliver, evaluate, export, findings, import, migrate, store, teams, trial};
 use crate::config::WebArgs;
 use crate::why::WhyArgs;
 
@@ -91,6 +91,9 @@ pub enum Command {
         #[arg(long, value_name = "NAME")]
         team: Option<String>,
     },
+    /// Look at findings, and say who looks after them
+    #[command(subcommand)]
+    Findings(findings::Command),
     /// Look after teams
     #[command(subcommand)]
     Teams(teams::Command),

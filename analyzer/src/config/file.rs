@@ -68,6 +68,8 @@ pub struct Config {
     pub reads: ReadLimits,
     /// Who may do what.
     pub access: Vec<Grant>,
+    /// May people say something about findings? By default on this machine alone.
+    pub findings_write: Option<bool>,
 }
 
 /// Why there is no configuration.
@@ -118,6 +120,7 @@ impl Default for Config {
             maintenance: Vec::new(),
             reads: ReadLimits::default(),
             access: Vec::new(),
+            findings_write: None,
         }
     }
 }
@@ -194,7 +197,7 @@ impl Config {
         let ingest = fields.section("ingest", &mut mistakes, ingest::settings);
         let maintenance = fields.section("maintenance", &mut mistakes, maintenance::maintenance);
         let reads = fields.section("reads", &mut mistakes, rows::section);
-        let access = fields.section("web", &mut mistakes, web::grants);
+        let web::Web { access, findings_write } = fields.section("web", &mut mistakes, web::web);
         fields.finish(&mut mistakes);
         if teams_file.is_none() {
             mistakes.extend(unknown_teams(&root, &team_list));
@@ -217,6 +220,7 @@ impl Config {
             maintenance,
             reads,
             access,
+            findings_write,
         };
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
@@ -240,7 +244,7 @@ impl fmt::Display for Config {
         maintenance::write(f, &self.maintenance)?;
         writeln!(f, "reads:")?;
         rows::write(&self.reads, f)?;
-        web::write(f, &self.access)?;
+        web::write(f, &self.access, self.findings_write)?;
         writeln!(f, "thresholds:")?;
         for t in self.thresholds.list() {
             writeln!(f, "  # {}; default {}; {}\n  {}: {}", t.unit, t.default, t.source, t.name, t.value)?;

@@ -28,7 +28,11 @@ const KEYS: [(&str, &str); 15] = [
     ("ingest", "[what may come in at once](#ingest)"),
     ("maintenance", "[when which GPUs are out of use on purpose](rules.md), a list"),
     ("reads", "[bounds of pages and the API](#reads)"),
-    ("web", "[who may do what](../use/access.md): the list `web.access`"),
+    (
+        "web",
+        "[who may do what](../use/access.md): the list `web.access`; `web.findings_write`: may [findings](../use/findings.md) be \
+         written? By default on loopback addresses without `--web.external-url`",
+    ),
 ];
 
 const HEAD: &str = "\

@@ -8,14 +8,27 @@ use serde_saphyr::Spanned;
 use super::file::{non_empty, text};
 use super::yaml::{Fields, Mistake, Value, line, list};
 
+/// The section.
+#[derive(Debug, Default)]
+pub(super) struct Web {
+    pub(super) access: Vec<Grant>,
+    pub(super) findings_write: Option<bool>,
+}
+
 /// Reads the section.
-pub(super) fn grants(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Vec<Grant> {
+pub(super) fn web(name: &str, value: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Web {
     let mut fields = Fields::of(value, format!("{name}."), mistakes);
     let access = fields.take("access");
+    let findings_write = fields.optional("findings_write", None, mistakes, |value| match text(value) {
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        _ => Err("true or false".to_owned()),
+    });
     fields.finish(mistakes);
-    let Some((name, value)) = access else { return Vec::new() };
+    let Some((name, value)) = access else { return Web { findings_write, ..Web::default() } };
     let items = list(&name, value, mistakes).iter().enumerate();
-    items.filter_map(|(n, item)| grant(format!("{name}[{n}]."), item, mistakes)).collect()
+    let access = items.filter_map(|(n, item)| grant(format!("{name}[{n}]."), item, mistakes)).collect();
+    Web { access, findings_write }
 }
 
 fn grant(path: String, item: &Spanned<Value>, mistakes: &mut Vec<Mistake>) -> Option<Grant> {
@@ -46,7 +59,7 @@ fn scopes(value: &Value) -> Result<Vec<Scope>, String> {
 }
 
 /// In the file's own form.
-pub(super) fn write(f: &mut fmt::Formatter<'_>, grants: &[Grant]) -> fmt::Result {
+pub(super) fn write(f: &mut fmt::Formatter<'_>, grants: &[Grant], findings_write: Option<bool>) -> fmt::Result {
     writeln!(f, "web:\n  access:{}", if grants.is_empty() { " []" } else { "" })?;
     for Grant { who, scopes } in grants {
         let scopes: Vec<_> = scopes.iter().map(|scope| format!("'{}'", scope.name())).collect();
@@ -57,7 +70,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, grants: &[Grant]) -> fmt::Result
         };
         writeln!(f, "    - {{{key}: {name:?}, scopes: [{}]}}", scopes.join(", "))?;
     }
-    Ok(())
+    match findings_write {
+        Some(is_on) => writeln!(f, "  findings_write: {is_on}"),
+        None => writeln!(f, "  # findings_write: by default true on loopback addresses without --web.external-url"),
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +95,15 @@ mod tests {
         assert_eq!(access, expected);
         let printed = Config { access: access.clone(), ..Config::default() }.to_string();
         assert_eq!(Config::parse(&printed).unwrap().access, access);
+        for (text, expected) in
+            [("web: {findings_write: true}\n", Some(true)), ("web: {findings_write: false}\n", Some(false)), ("", None)]
+        {
+            let config = Config::parse(text).unwrap();
+            assert_eq!(config.findings_write, expected);
+            assert_eq!(Config::parse(&config.to_string()).unwrap().findings_write, expected);
+        }
+        let mistakes = Config::parse("web: {findings_write: perhaps}\n").unwrap_err();
+        assert!(mistakes[0].text.contains("web.findings_write: expected true or false"), "{mistakes:?}");
         assert_eq!(Config::parse(&Config::default().to_string()).unwrap().access, []);
     }
 

@@ -11,6 +11,7 @@ use super::identity::finding_id;
 use super::scope::{Scope, Scopes};
 use super::sum::{Amount, Sum};
 use super::{Finding, Recoverable};
+use crate::ownership::Ownership;
 use goodput_rules::classify::sampling::Bounds;
 use goodput_verdict::{Class, Gain};
 
@@ -39,6 +40,9 @@ pub struct FindingGroup {
     pub confidence: f64,
     /// Their places in `findings`, from 0, greatest loss first.
     pub findings: Vec<usize>,
+    /// Who looks after it, and whether it is new; not there where nothing was said of any finding and no week was noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ownership: Option<Ownership>,
 }
 
 /// Class, cluster and scope.
@@ -95,6 +99,7 @@ pub(super) fn groups(
             confidence: if lost.gpu_ms > 0 { weighted / lost.gpu_ms as f64 } else { 0.0 },
             lost,
             findings: members,
+            ownership: None,
         }
     };
     members.into_iter().map(group).collect()

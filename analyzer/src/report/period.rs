@@ -143,6 +143,11 @@ impl Period {
         reach.map_or(self.end_ms, |reach| self.start_ms - (self.start_ms - reach).div_euclid(HOUR_MS) * HOUR_MS)
     }
 
+    /// The zone in which times are shown.
+    pub(crate) fn zone(&self) -> &TimeZone {
+        &self.time_zone
+    }
+
     /// Is it a whole ISO week?
     pub(crate) fn is_week(&self) -> bool {
         self.week.is_some()

@@ -30,6 +30,15 @@ impl Scope {
         }
     }
 
+    /// To be read.
+    pub(super) fn subject(&self) -> String {
+        match self {
+            Self::Template(template) => template.name.clone(),
+            Self::Pool(Some(model)) => model.clone(),
+            Self::Pool(None) => "GPUs of unknown model".to_owned(),
+        }
+    }
+
     pub(super) fn key(&self) -> String {
         match self {
             Self::Template(template) => template.key(),

@@ -153,12 +153,8 @@ impl Report {
     /// Groups to begin with: those with half a percent of capacity or more, or that cost what is set, and what costs as much.
     #[must_use]
     pub fn first_groups(&self) -> &[FindingGroup] {
-        let costs = |group: &FindingGroup| {
-            let least = self.first_at_least.unwrap_or(f64::INFINITY);
-            matches!(group.lost.cost.as_slice(), [cost] if cost.amount >= least)
-        };
-        let is_large = |group: &FindingGroup| group.lost.share.is_some_and(|share| share >= text::FIRST_SHARE);
-        let large = self.groups.iter().rposition(|g| is_large(g) || costs(g)).map_or(0, |last| last + 1);
+        let large = self.groups.iter().rposition(|group| group.is_first(self.first_at_least));
+        let large = large.map_or(0, |last| last + 1);
         &self.groups[..large.min(text::MAX_FIRST)]
     }
 
@@ -260,11 +256,7 @@ impl FindingGroup {
     /// What its findings have in common, to be read.
     #[must_use]
     pub fn subject(&self) -> String {
-        match &self.scope {
-            Scope::Template(template) => template.name.clone(),
-            Scope::Pool(Some(model)) => model.clone(),
-            Scope::Pool(None) => "GPUs of unknown model".to_owned(),
-        }
+        self.scope.subject()
     }
 
     /// How many findings it has, to be read; nothing where it is one.

@@ -18,6 +18,7 @@ use crate::app::{Awaited, Deliveries, Due, Outcomes, Progress};
 use crate::deliver::letter::Letter;
 use crate::deliver::webhook::{self, backoff};
 use crate::deliver::{Edition, NotTaken, Place, Settings, Step, digest, directory, forms, slack};
+use crate::ownership::Book;
 use crate::report::{Period, Report, Site, Terms, Wanted, intervals, stored_by_team, teams_in};
 use crate::schedule::{due, instant};
 use crate::teams::Teams;
@@ -261,7 +262,9 @@ impl Delivery {
         let teams = teams_in(store, week, &self.terms).await.context("cannot read the teams of the week")?;
         let wanted = Wanted { prices: &self.terms.prices, teams: &teams, team: None };
         let report = stored_by_team(store, week.clone(), wanted).await.context("cannot read the verdicts")?;
-        let report = report.with_terms(&self.terms);
+        let now = (self.now)();
+        let book = Book::read(store, now).await.context("cannot read what was said about findings")?;
+        let report = report.with_terms(&self.terms).with_ownership(&book, now);
         let digest = digest(&intervals);
         let edition = Edition::of(digest, &rows);
         let settings = self.settings.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
@@ -85,7 +85,8 @@ async fn leave<S: Results>(State(leaving): State<Arc<Leaving<S>>>, Query(asked):
 fn page(asked: &Asked, is_done: bool) -> Response {
     let page = Page { contact: &asked.contact, destination: &asked.destination, is_done };
     match page.render() {
-        Ok(text) => Html(text).into_response(),
+        // Without a referrer browsers say `Origin: null` of what the form sends, which the front door refuses.
+        Ok(text) => ([(header::REFERRER_POLICY, "same-origin")], Html(text)).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }

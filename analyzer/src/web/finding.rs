@@ -17,6 +17,10 @@ const MAX_MEMBERS: usize = 5;
 /// A group of findings.
 pub(super) struct Line {
     pub(super) id: String,
+    /// Its own page.
+    pub(super) page: String,
+    /// Whether it is new, and who looks after it.
+    pub(super) words: Vec<String>,
     pub(super) class: &'static str,
     /// What happened to which job.
     pub(super) sentence: String,
@@ -130,6 +134,8 @@ fn line(group: &FindingGroup, losses: &Losses, chosen: &Chosen) -> Line {
     let whose = group.whose(&losses.findings);
     Line {
         id: group.id.clone(),
+        page: format!("/findings/{}?{}", group.id, chosen.query),
+        words: group.words().to_vec(),
         class: group.class.name(),
         sentence: format!("{}: {whose}", group.class.title()),
         meaning: group.class.info().meaning,

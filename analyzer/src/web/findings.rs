@@ -48,6 +48,7 @@ pub(super) async fn page<S: Results>(
     let items = items(&app.store, &chosen.range(), &app.terms.prices).await?;
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
+    let losses = losses.with_ownership(&app.book().await?, chosen.start_ms, ((app.now)(), &app.zone));
     let mut groups: Vec<FindingGroup> =
         losses.groups.iter().filter(|group| wanted.has(group, &losses)).cloned().collect();
     let fields = [("class", "class", &wanted.class), ("run", "run", &wanted.run), ("node", "node", &wanted.node)];

@@ -84,6 +84,7 @@ pub(super) async fn page<S: Embedded>(
     let ledger = Ledger::of(&items);
     let newest = if items.is_empty() { newest(&app, &chosen).await? } else { None };
     let losses = Losses::of(&items, None, ledger.capacity().ms);
+    let losses = losses.with_ownership(&app.book().await?, chosen.start_ms, ((app.now)(), &app.zone));
     let progress = app.progress.borrow();
     let mut nodes =
         by_loss(&items, |item| holds(&item.node, &wanted.node).then(|| Place::new(&item.cluster, &item.node)));

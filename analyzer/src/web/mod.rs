@@ -6,7 +6,7 @@
 //! a template does nothing but write it down.
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 mod assets;
 mod attempts;
@@ -27,9 +27,11 @@ mod kept;
 mod link;
 mod node;
 mod outlook;
+mod ownership;
 mod page;
 mod part;
 mod picker;
+mod repeat;
 mod report;
 mod run;
 mod runs;
@@ -66,6 +68,9 @@ pub(crate) fn routes<S: Embedded + Clone + 'static>() -> Router<App<S>> {
         .route("/gpus/{gpu}", get(gpu::page::<S>))
         .route("/gpus/{gpu}/evidence", get(evidence::page::<S>))
         .route("/findings", get(findings::page::<S>))
+        .route("/findings/repeat", get(repeat::page::<S>))
+        .route("/findings/{id}", get(ownership::page::<S>))
+        .route("/findings/{id}/events", post(ownership::say::<S>))
         .route("/runs", get(runs::page::<S>))
         .route("/runs/{run}", get(run::page::<S>))
         .route("/clusters/{cluster}/runs/{run}", get(run::page_within::<S>))

@@ -48,6 +48,7 @@ pub(super) async fn page<S: Results>(State(app): State<App<S>>, Query(query): Qu
         None => report,
         Some(name) => of_team(&app, report.period.clone(), name).await?,
     };
+    let report = app.reads.owned(&app.store, report, now).await?;
     if report.accounted.is_none() {
         let told = no_data(&app, &report).await?;
         // Who named no week asked for nothing that is missing.

@@ -85,6 +85,7 @@ pub(super) async fn page<S: Results>(
     let items = only(every, &of_team);
     let ledger = Ledger::of(&items);
     let losses = Losses::of(&items, None, ledger.capacity().ms);
+    let losses = losses.with_ownership(&app.book().await?, chosen.start_ms, ((app.now)(), &app.zone));
     let gpus = items.iter().map(|item| item.gpu.as_str()).collect::<BTreeSet<_>>().len();
     let mut runs: Vec<Counted<'_, _>> = by_loss(&items, |item: &Item<'_>| runs::key(item));
     let run_text =

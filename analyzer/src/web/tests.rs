@@ -3,6 +3,7 @@
 mod acting;
 mod around;
 mod compare;
+mod ownership;
 mod serving;
 mod tables;
 mod teams;

@@ -17,12 +17,12 @@ use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDI
 use super::embedded::Shared;
 use super::options::{database_path, wall_clock};
 use super::row::Row;
-use super::{StoreError, database, days, delivery, events, outbox, teams};
+use super::{StoreError, database, days, delivery, events, outbox, ownership, teams};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
 
 /// Every table whose rows have checksums.
-pub(super) static TABLES: [&Table; 14] = [
+pub(super) static TABLES: [&Table; 16] = [
     &INTERVALS.table,
     &ADVISORIES.table,
     &RISKS.table,
@@ -37,6 +37,8 @@ pub(super) static TABLES: [&Table; 14] = [
     &teams::TIMES,
     &outbox::MESSAGES,
     &outbox::UNSUBSCRIBED,
+    &ownership::EVENTS,
+    &ownership::WEEKS,
 ];
 
 /// After a failure the next attempt to set rows aside, or to make indices again, waits this long.

@@ -1,6 +1,9 @@
 //! What every implementation of [`Samples`], [`Ingest`] and [`Results`] must do; each runs this suite over its own, empty, store.
 //! `tests/tests/fleet_store` has this file too, for PostgreSQL.
 
+#[path = "contract/ownership.rs"]
+pub(crate) mod ownership;
+
 use goodput_testing::{advisory, interval, risk, standing};
 use goodput_verdict::{
     Class, Culprit, Energy, Forecast, Instance, Interval, Kind, Memory, Message, MessageState, Outlook, RollUp,

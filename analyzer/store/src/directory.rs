@@ -9,11 +9,13 @@ use super::checked::Reading;
 use super::columns::ACHIEVED;
 use super::options::database_path;
 use super::{
-    History, ReadVerdicts, StoreError, Whose, database, days, events, intervals, outbox, outlook, rollup, series_rows,
-    teams,
+    History, ReadOwnership, ReadVerdicts, StoreError, Whose, database, days, events, intervals, outbox, outlook,
+    ownership, rollup, series_rows, teams,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
-use goodput_verdict::{Achieved, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed};
+use goodput_verdict::{
+    Achieved, FindingEvent, FindingWeek, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed,
+};
 
 /// Verdicts of a data directory that another process may have open. Rows that cannot be read are left out and named in the log.
 #[derive(Debug)]
@@ -44,6 +46,16 @@ macro_rules! look {
         $reading.warn();
         Ok(read)
     }};
+}
+
+impl ReadOwnership for Directory {
+    async fn finding_events(&self) -> Result<Vec<FindingEvent>, StoreError> {
+        look!(self, |connection, reading| ownership::all_events(connection, &mut reading))
+    }
+
+    async fn finding_weeks(&self, weeks: [&str; 2]) -> Result<Vec<FindingWeek>, StoreError> {
+        look!(self, |connection, reading| ownership::weeks(connection, &mut reading, weeks))
+    }
 }
 
 impl ReadVerdicts for Directory {

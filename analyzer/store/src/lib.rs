@@ -48,6 +48,7 @@ mod options;
 mod orphans;
 mod outbox;
 mod outlook;
+mod ownership;
 mod pages;
 pub mod parquet;
 pub mod postgres;
@@ -91,6 +92,7 @@ pub use error::StoreError;
 pub use holes::Hole;
 pub use inspect::{Held, Problem, Rows, SetAside, Status, Tell, Verified, Written, status, verify};
 pub use options::{Options, wall_clock};
+pub use ownership::{Ownership, ReadOwnership, Said};
 pub use read::{ReadVerdicts, Verdicts, Whose};
 pub use rebuild::{Rebuilt, rebuild, unquarantine};
 pub use results::statements;
@@ -278,7 +280,7 @@ pub struct Replacement<'a> {
 }
 
 /// Verdicts to be read and written.
-pub trait Results: ReadVerdicts {
+pub trait Results: ReadVerdicts + Ownership {
     /// Replaces results of a window, in one transaction. Returns the nodes that cannot be stored, which keep what they had,
     /// by their places in `nodes`, and why.
     fn replace_window(

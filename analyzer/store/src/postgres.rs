@@ -7,6 +7,7 @@ mod days;
 mod encode;
 mod events;
 mod outbox;
+mod ownership;
 mod results;
 mod schema;
 mod teams;
@@ -129,6 +130,8 @@ macro_rules! ask {
         Ok(read)
     }};
 }
+
+use ask;
 
 impl ReadVerdicts for Postgres {
     async fn intervals_of(&self, window: Range<TimeMs>, whose: &Whose) -> Result<Vec<Interval>, StoreError> {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::ops::Range;
 
-use super::{History, StoreError};
+use super::{History, ReadOwnership, StoreError};
 use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_verdict::{Achieved, Class, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed};
 
@@ -60,7 +60,7 @@ pub struct Verdicts {
 }
 
 /// Verdicts to be read.
-pub trait ReadVerdicts: Send + Sync {
+pub trait ReadVerdicts: ReadOwnership {
     /// The intervals that lie in the window; those that reach out of it do not exist, for windows are cut at hours.
     fn intervals(&self, window: Range<TimeMs>) -> impl Future<Output = Result<Vec<Interval>, StoreError>> + Send {
         async move { self.intervals_of(window, &Whose::default()).await }

@@ -14,7 +14,7 @@ use super::columns::{ACHIEVED, ADVISORIES, DAYS, HOURS, INTERVALS, RISKS, STANDI
 use super::database::Database;
 use super::{
     Arrivals, Embedded, History, Mark, Place, ReadVerdicts, Replacement, Results, Samples as _, Selection, Stats,
-    Store, StoreError, Whose, days, delivery, events, intervals, judged, outbox, outlook, teams,
+    Store, StoreError, Whose, days, delivery, events, intervals, judged, outbox, outlook, ownership, teams,
 };
 use goodput_exposition::sample::{Labels, TimeMs};
 use goodput_verdict::{Achieved, Interval, Message, Outlook, RollUp, TeamTime, Unsubscribed};
@@ -25,8 +25,8 @@ pub fn statements() -> Vec<String> {
     let kept = [INTERVALS.statements(), ADVISORIES.statements(), RISKS.statements()].into_iter();
     let kept =
         kept.chain([STANDINGS.statements(), ACHIEVED.statements(), HOURS.statements(), DAYS.statements()]).flatten();
-    let fixed =
-        delivery::STATEMENTS.iter().chain(&events::STATEMENTS).chain(&teams::STATEMENTS).chain(&outbox::STATEMENTS);
+    let fixed = delivery::STATEMENTS.iter().chain(&events::STATEMENTS).chain(&teams::STATEMENTS);
+    let fixed = fixed.chain(&outbox::STATEMENTS).chain(&ownership::STATEMENTS);
     intervals::statements()
         .chain(kept)
         .chain(fixed.map(|sql| (*sql).to_owned()))

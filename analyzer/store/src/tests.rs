@@ -22,7 +22,8 @@ mod upkeep;
 use super::catalogue::SeriesId;
 use super::contract::{self, HOUR, NOW, all, batch, series};
 use super::{
-    Appended, Directory, Embedded, Ingest, Options, ReadVerdicts, Results, Samples, Selection, Stats, Store, StoreError,
+    Appended, Directory, Embedded, Ingest, Options, ReadOwnership as _, ReadVerdicts, Results, Samples, Selection,
+    Stats, Store, StoreError,
 };
 use goodput_exposition::sample::{Sample, Series, TimeMs};
 
@@ -63,7 +64,18 @@ async fn keeps_the_contract() {
     contract::results(&store).await;
     contract::teams(&store).await;
     contract::outbox(&store).await;
+    contract::ownership::holds(&store).await;
     contract::outlook(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_events_at_once_are_all_there_also_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    contract::ownership::loses_no_event(&store).await;
+    let said = store.finding_events().await.unwrap();
+    store.close().await;
+    assert_eq!(open(dir.path()).await.finding_events().await.unwrap(), said);
 }
 
 #[tokio::test]

@@ -158,6 +158,10 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// Who asks, by name, as the door found out: an extension of requests. There is none where nothing says who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker(pub String);
+
 /// Who may do what.
 #[derive(Debug, Default)]
 pub struct Access {
@@ -229,6 +233,19 @@ impl Access {
         }
         let sent = tag(scheme(headers.get(http::header::AUTHORIZATION)?, "bearer")?);
         self.tokens.iter().any(|token| *token.tag.read() == sent).then_some(Identity::Token(sent))
+    }
+
+    /// The name of a user; of a token that of its file.
+    pub(crate) fn asker(&self, identity: &Identity) -> Asker {
+        let of_token = |sent: &[u8; 32]| {
+            let token = self.tokens.iter().find(|token| *token.tag.read() == *sent);
+            let name = token.and_then(|token| token.file.file_name()).unwrap_or_default();
+            format!("token {}", name.to_string_lossy())
+        };
+        Asker(match identity {
+            Identity::User { name, .. } => name.clone(),
+            Identity::Token(sent) => of_token(sent),
+        })
     }
 
     /// May they? Where nothing is granted to any user or group, every user may do everything.
@@ -323,6 +340,7 @@ mod tests {
         let access = Access::new(None, vec![grant.clone()]).unwrap();
         let token = access.identity(None, &headers(&[("authorization", "bearer 0123456789abcdef")])).unwrap();
         assert!(access.allows(&token, Scope::Ingest) && !access.allows(&token, Scope::ReadAll));
+        assert_eq!(access.asker(&token), Asker("token token".into()), "the name of the file");
         for wrong in ["Bearer 0123456789abcdeF", "Bearer", "Basic 0123456789abcdef", "Bearer "] {
             assert_eq!(access.identity(None, &headers(&[("authorization", wrong)])), None, "{wrong}");
         }

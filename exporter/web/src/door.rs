@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 
-use crate::access::{Access, Identity, NeedsOf};
+use crate::access::{Access, Asker, Identity, NeedsOf};
 use crate::auth::Authenticator;
 use crate::config::{Rules, WebConfig};
 use crate::connection::Local;
@@ -70,7 +70,7 @@ impl Door {
         router.layer(from_fn_with_state(Arc::clone(self), pass))
     }
 
-    async fn admit(&self, rules: &Rules, request: &Parts) -> Result<(), Refusal> {
+    async fn admit(&self, rules: &Rules, request: &Parts) -> Result<Option<Asker>, Refusal> {
         if rules.rate.as_ref().is_some_and(|rate| !rate.allows(Instant::now())) {
             let text = "more requests than rate_limit of the web configuration lets through";
             return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, Reason::Rate, text));
@@ -83,13 +83,13 @@ impl Door {
             let text = "sent by a page of another site";
             return Err(Refusal::new(StatusCode::FORBIDDEN, Reason::Origin, text));
         }
-        let Some(scope) = needs.scope.filter(|_| self.is_locked(rules)) else { return Ok(()) };
+        let Some(scope) = needs.scope.filter(|_| self.is_locked(rules)) else { return Ok(None) };
         let identity = self.identity(rules, request).await?;
         if !self.access.allows(&identity, scope) {
             let text = format!("{identity:?} has not the scope {}, which this needs", scope.name());
             return Err(Refusal::new(StatusCode::FORBIDDEN, Reason::Forbidden, text));
         }
-        Ok(())
+        Ok(Some(self.access.asker(&identity)))
     }
 
     fn is_locked(&self, rules: &Rules) -> bool {
@@ -157,9 +157,12 @@ fn key(request: &Parts) -> PeerKey {
 
 async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let rules = door.web.rules().await;
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let mut response = match door.admit(&rules, &parts).await {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Ok(asker) => {
+            asker.map(|asker| parts.extensions.insert(asker));
+            next.run(Request::from_parts(parts, body)).await
+        }
         Err(refusal) => door.refuse(refusal, &rules, key(&parts)),
     };
     let headers = response.headers_mut();

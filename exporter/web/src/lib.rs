@@ -20,7 +20,7 @@ mod peers;
 mod refused;
 mod server;
 
-pub use access::{Access, Grant, Needs, NeedsOf, Proxy, Scope, Trusted, Who};
+pub use access::{Access, Asker, Grant, Needs, NeedsOf, Proxy, Scope, Trusted, Who};
 pub use address::{Address, Listen};
 pub use built::{BUILT, VERSION};
 pub use config::{Rules, WebConfig, check};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use goodput_store::postgres::{Postgres, migrate};
-use goodput_store::{Directory, ReadVerdicts as _};
+use goodput_store::{Directory, ReadOwnership as _, ReadVerdicts as _};
 use goodput_verdict::HOUR_MS;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, Executor as _};
@@ -97,6 +97,10 @@ async fn what_was_copied_reads_as_in_the_directory() {
     let (directory, all) = (Directory::new(dir.path()), HOURS.start * HOUR_MS..HOURS.end * HOUR_MS);
     assert_eq!(store.verdicts(all.clone()).await.unwrap(), directory.verdicts(all.clone()).await.unwrap());
     assert_eq!(store.extent().await.unwrap(), directory.extent().await.unwrap());
+    assert_eq!(store.finding_events().await.unwrap(), directory.finding_events().await.unwrap());
+    let weeks = ["2026-W01", "2027-W01"];
+    assert_eq!(store.finding_weeks(weeks).await.unwrap(), directory.finding_weeks(weeks).await.unwrap());
+    assert_eq!((store.finding_events().await.unwrap().len(), store.finding_weeks(weeks).await.unwrap().len()), (1, 1));
     assert_eq!(store.day(all.start).await.unwrap().len(), 3, "days are rolled up");
     store.close().await;
     let windows = psql(

@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 
 use goodput_lab::bin;
 use goodput_store::postgres::{Address, Roles, migrate};
-use goodput_store::{Appended, Ingest, Place, Replacement, Results, Samples, Selection, StoreError, Whose};
+use goodput_store::{Appended, Ingest, Place, Replacement, Results, Said, Samples, Selection, StoreError, Whose};
 use goodput_tests::postgres::Postgres as Server;
 
 /// A server with the database `fleet`, its owner and the two roles; no tables.

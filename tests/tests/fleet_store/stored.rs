@@ -18,6 +18,7 @@ async fn keeps_the_contract_of_results() {
     contract::results(&store).await;
     contract::teams(&store).await;
     contract::outbox(&store).await;
+    contract::ownership::holds(&store).await;
     contract::outlook(&store).await;
     let judged = store.judged_windows(0..HOUR_MS * 100).await.unwrap();
     assert!(judged.is_empty(), "{judged:?}");
@@ -25,6 +26,14 @@ async fn keeps_the_contract_of_results() {
     store.store_judged(window.clone(), window.end - 5, &[]).await.unwrap();
     let judged = store.judged_windows(0..HOUR_MS * 100).await.unwrap();
     assert_eq!(judged.into_iter().collect::<Vec<_>>(), [(window.start, window.end - 5)]);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_events_at_once_are_all_there() {
+    let server = migrated().await;
+    let store = Postgres::connect(&address(&server, "goodput_worker")).await.unwrap();
+    contract::ownership::loses_no_event(&store).await;
     store.close().await;
 }
 

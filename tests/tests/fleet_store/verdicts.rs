@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use goodput_exposition::sample::{Labels, Sample, Series};
-use goodput_store::{Events as _, Ingest as _, Options, Place, Replacement, Results as _, Store};
+use goodput_store::{Events as _, Ingest as _, Options, Ownership as _, Place, Replacement, Results as _, Store};
 use goodput_testing::{START, advisory, ended, event, risk, saved, standing};
 use goodput_verdict::event::{Event, Status};
 use goodput_verdict::{
-    Achieved, Class, Counted, Culprit, Energy, Evidence, HOUR_MS, Histogram, Interval, Kind, Latency, Memory, Outlook,
-    Served, Version,
+    Achieved, Class, Counted, Culprit, Energy, Evidence, FindingAction, HOUR_MS, Histogram, Interval, Kind, Latency,
+    Memory, Outlook, Served, Version,
 };
+
+use super::contract::ownership;
 
 /// Monday 2026-11-16, 00:00 UTC, in hours.
 pub(super) const MONDAY: i64 = 498_552;
@@ -150,5 +152,7 @@ pub(super) async fn fill(dir: &Path) {
         }
     }
     store.add_events(&events()).await.unwrap();
+    store.say(None, &ownership::said("abcdefghijkl", FindingAction::Acknowledge)).await.unwrap();
+    store.note_finding_week("2026-W46", &[ownership::week("2026-W46", "abcdefghijkl")]).await.unwrap();
     store.close().await;
 }

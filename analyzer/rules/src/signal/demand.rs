@@ -27,7 +27,7 @@ pub(super) static ROWS: &[Row] = &[
     told("kueue_pending_workloads", Signal::QueuePending).only("status", "active"),
     told("kueue_pending_workloads", Signal::QueueHeld).only("status", "inadmissible"),
     told("kueue_cluster_queue_resource_pending", Signal::QueueResource).asked_for("resource=~\"nvidia.*\""),
-    // slurmctld from 25.11 on, /metrics/partitions. Which of the two names those on hold have is not settled: either is read.
+    // slurmctld from 25.11 on, /metrics/partitions.
     told("slurm_partition_jobs_pending", Signal::PartitionPending),
     told("slurm_partition_jobs_hold", Signal::PartitionHeld),
     // The same as SlinkyProject's slurm-exporter names them.

@@ -17,7 +17,7 @@ use crate::checked::Table;
 use crate::columns::{ACHIEVED, ADVISORIES, HOURS, INTERVALS, RISKS, STANDINGS};
 use crate::options::database_path;
 use crate::row::Session as _;
-use crate::{StoreError, database, delivery, events, outbox, rollup, series_rows, teams};
+use crate::{StoreError, database, delivery, events, outbox, ownership, rollup, series_rows, teams};
 use goodput_exposition::sample::TimeMs;
 use goodput_verdict::HOUR_MS;
 use reader::{Nodes, Reader, selected};
@@ -43,7 +43,7 @@ pub struct Copied {
 static OF_NODES: [&Table; 5] = [&INTERVALS.table, &HOURS.table, &ADVISORIES.table, &RISKS.table, &STANDINGS.table];
 
 /// Tables without windows, and what names a row.
-static BY_KEY: [(&Table, &[&str]); 7] = [
+static BY_KEY: [(&Table, &[&str]); 9] = [
     (&events::TABLE, &["id"]),
     (&events::ATTEMPTS, &["cluster", "run", "attempt"]),
     (&delivery::TABLE, &["week", "version", "destination"]),
@@ -51,6 +51,8 @@ static BY_KEY: [(&Table, &[&str]); 7] = [
     (&teams::TIMES, &["week", "team", "class", "currency"]),
     (&outbox::MESSAGES, &["destination", "contact", "week"]),
     (&outbox::UNSUBSCRIBED, &["destination", "contact"]),
+    (&ownership::EVENTS, &["id", "seq"]),
+    (&ownership::WEEKS, &["week", "id"]),
 ];
 
 /// Rows of such a table that are copied at once.

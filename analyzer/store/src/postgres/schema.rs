@@ -19,7 +19,7 @@ const LOCK: i64 = 7_449_633_602_171;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables that workers write and readers read.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 22] = [
     "intervals",
     "advisories",
     "risks",
@@ -33,6 +33,8 @@ const TABLES: [&str; 20] = [
     "report_teams",
     "outbox",
     "unsubscribed",
+    "finding_events",
+    "finding_weeks",
     "events",
     "attempts",
     "series",

@@ -175,7 +175,7 @@ fn among(columns: &[&str], place: usize) -> String {
     let arrays: Vec<String> = (place..).zip(columns).map(|(place, _)| format!("${place}::TEXT[]")).collect();
     let equal = columns.iter().map(|column| match *column {
         "cluster" => "k.cluster IS NOT DISTINCT FROM t.cluster".to_owned(),
-        "attempt" | "version" => format!("k.{column}::BIGINT = t.{column}"),
+        "attempt" | "seq" | "version" => format!("k.{column}::BIGINT = t.{column}"),
         column => format!("k.{column} = t.{column}"),
     });
     let equal = equal.collect::<Vec<_>>().join(" AND ");

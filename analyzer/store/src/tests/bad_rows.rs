@@ -6,9 +6,12 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use super::super::bad_rows::TABLES;
 use super::super::{Replacement, Verdicts, Which, bad_rows, remove_bad_rows, status, verify};
 use super::*;
-use crate::{Directory, Events, ReadVerdicts};
+use crate::{Directory, Events, Ownership as _, ReadOwnership as _, ReadVerdicts};
 use goodput_testing::{START, event, saved};
-use goodput_verdict::{Achieved, Class, Delivered, Message, MessageState, Outlook, RollUp, TeamTime, Unsubscribed};
+use goodput_verdict::{
+    Achieved, Class, Delivered, FindingAction, FindingEvent, FindingWeek, Message, MessageState, Outlook, RollUp,
+    TeamTime, Unsubscribed,
+};
 
 const WEEK: &str = "2026-W47";
 
@@ -40,6 +43,14 @@ fn message(contact: &str) -> Message {
 
 fn unsubscribed(contact: &str) -> Unsubscribed {
     Unsubscribed { destination: "people".to_owned(), contact: contact.to_owned(), time_ms: 5 }
+}
+
+fn said(id: &str) -> FindingEvent {
+    crate::contract::ownership::said(id, FindingAction::Comment)
+}
+
+fn finding(id: &str) -> FindingWeek {
+    crate::contract::ownership::week(WEEK, id)
 }
 
 fn achieved(subject: &str) -> Achieved {
@@ -87,6 +98,10 @@ async fn fill(dir: &Path) {
     for contact in ["a", "b"] {
         store.unsubscribe(&unsubscribed(contact)).await.unwrap();
     }
+    for id in ["a", "b"] {
+        store.say(None, &said(id)).await.unwrap();
+    }
+    store.note_finding_week(WEEK, &["a", "b"].map(finding)).await.unwrap();
     store.add_events(&[event(HOUR, 0, START), event(HOUR + 5, 0, saved(1)), event(HOUR + 9, 1, START)]).await.unwrap();
     store.close().await;
 }
@@ -106,7 +121,13 @@ async fn damage(dir: &Path, table: &str, change: &str) {
     assert_eq!(edit(dir, &sql).await, 1, "{sql}");
 }
 
-type Read = (Verdicts, Sent, [Vec<RollUp>; 2]);
+type Read = (Verdicts, Sent, [Vec<RollUp>; 2], Owned);
+
+type Owned = (Vec<FindingEvent>, Vec<FindingWeek>);
+
+async fn owned(store: &impl ReadVerdicts) -> Owned {
+    (store.finding_events().await.unwrap(), store.finding_weeks([WEEK, WEEK]).await.unwrap())
+}
 
 type Sent = (Vec<Delivered>, Vec<TeamTime>, Option<String>, Vec<Message>, Vec<Unsubscribed>);
 
@@ -121,11 +142,12 @@ async fn read(store: &Store) -> Read {
     let verdicts = store.verdicts(0..3 * HOUR).await.unwrap();
     let hours = store.hours(0..3 * HOUR, None).await.unwrap();
     let sent = sent(store, store.deliveries(WEEK).await.unwrap()).await;
-    (verdicts, sent, [hours, store.day(0).await.unwrap()])
+    (verdicts, sent, [hours, store.day(0).await.unwrap()], owned(store).await)
 }
 
 /// How many rows each table gives, in the order of [`TABLES`].
-fn counts((verdicts, (deliveries, times, teams, messages, unsubscribed), [hours, days]): &Read) -> [usize; 14] {
+fn counts((verdicts, sent, [hours, days], (said, weeks)): &Read) -> [usize; 16] {
+    let (deliveries, times, teams, messages, unsubscribed) = sent;
     let Verdicts { intervals, outlook: o, achieved, history: h } = verdicts;
     let outlook = [o.advisories.len(), o.risks.len(), o.standings.len()];
     let [advisories, risks, standings] = outlook;
@@ -135,11 +157,11 @@ fn counts((verdicts, (deliveries, times, teams, messages, unsubscribed), [hours,
     let [sent, messages, unsubscribed] = [deliveries.len(), messages.len(), unsubscribed.len()];
     let of_windows = [intervals.len(), advisories, risks, standings, achieved.len(), sent, events, attempts];
     let [a, b, c, d, e, f, g, h] = of_windows;
-    [a, b, c, d, e, f, g, h, hours, days, teams, times, messages, unsubscribed]
+    [a, b, c, d, e, f, g, h, hours, days, teams, times, messages, unsubscribed, said.len(), weeks.len()]
 }
 
 /// A changed value that can still be read, and one that cannot, in every table.
-const CHANGES: [(&str, &str, &str); 14] = [
+const CHANGES: [(&str, &str, &str); 16] = [
     ("intervals", "ms = ms + 1", "evidence = '[{'"),
     ("advisories", "confidence = confidence / 2", "advice = 'sell'"),
     ("risks", "made_ms = made_ms + 256", "kind = 'mood'"),
@@ -162,6 +184,8 @@ const CHANGES: [(&str, &str, &str); 14] = [
     ("report_teams", "ms = ms + 1", "class = 'leisure'"),
     ("outbox", "attempts = attempts + 1", "state = 'lost'"),
     ("unsubscribed", "time_ms = time_ms + 1", "contact = CAST(x'ff' AS TEXT)"),
+    ("finding_events", "time_ms = time_ms + 1", "action = 'forget'"),
+    ("finding_weeks", "lost_ms = lost_ms + 1", "class = 'leisure'"),
 ];
 
 #[tokio::test]
@@ -187,7 +211,7 @@ async fn a_row_that_is_not_as_it_was_written_costs_itself_and_is_set_aside() {
             let rolled_up = [hours, directory.day(0).await.unwrap()];
             let deliveries = if table == "deliveries" { 1 } else { 2 };
             let sent = sent(&directory, vec![delivered("x"); deliveries]).await;
-            assert_eq!(counts(&(looked, sent, rolled_up)), expected, "{table}: {change}");
+            assert_eq!(counts(&(looked, sent, rolled_up, owned(&directory).await)), expected, "{table}: {change}");
             let found = verify(dir.path(), &mut |_, _| {}).await.unwrap();
             assert_eq!(found.bad_rows.len(), 1, "{table}: {change}: {found:?}");
             assert!(found.bad_rows[0].reason.contains(table), "{found:?}");
@@ -354,12 +378,14 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
         let (hours, day) = (store.hours(0..3 * HOUR, None).await, store.day(0).await);
         let teams = (store.team_times([WEEK, WEEK]).await, store.teams_of(WEEK).await);
         let outbox = (store.messages([WEEK, WEEK]).await, store.unsubscribed().await);
+        let owned = (store.finding_events().await, store.finding_weeks([WEEK, WEEK]).await);
         let read = (store.verdicts(0..3 * HOUR).await, store.deliveries(WEEK).await, hours, day);
         if let (
             (Ok(verdicts), Ok(deliveries), Ok(hours), Ok(day)),
             (Ok(times), Ok(teams)),
             (Ok(messages), Ok(unsubscribed)),
-        ) = (read, teams, outbox)
+            (Ok(said), Ok(weeks)),
+        ) = (read, teams, outbox, owned)
         {
             assert!(hours.iter().all(|row| sound.2[0].contains(row)), "byte {place}");
             // Hours, where the day can no longer be read.
@@ -375,9 +401,12 @@ async fn a_flipped_bit_of_the_file_changes_no_verdict_unseen() {
             assert!(teams.iter().all(|teams| sound.1.2.as_ref() == Some(teams)), "byte {place}");
             assert!(messages.iter().all(|row| sound.1.3.contains(row)), "byte {place}");
             assert!(unsubscribed.iter().all(|row| sound.1.4.contains(row)), "byte {place}");
+            assert!(said.iter().all(|row| sound.3.0.contains(row)), "byte {place}");
+            assert!(weeks.iter().all(|row| sound.3.1.contains(row)), "byte {place}");
             assert!(verdicts.history.events.iter().all(|row| sound.0.history.events.contains(row)), "byte {place}");
             assert!(verdicts.history.progress.iter().all(|row| sound.0.history.progress.contains(row)), "byte {place}");
-            if counts(&(verdicts, (deliveries, times, teams, messages, unsubscribed), [hours, day])) != counts(&sound) {
+            let sent = (deliveries, times, teams, messages, unsubscribed);
+            if counts(&(verdicts, sent, [hours, day], (said, weeks))) != counts(&sound) {
                 changed += 1;
                 named += usize::from(bad);
             }

@@ -111,6 +111,7 @@ fn run(options: &Options) -> Result<ExitCode> {
     let made = begun.elapsed();
     judged(&programs, part.to, &stop)?;
     let judged = begun.elapsed();
+    let said = programs.acknowledge(part.from, part.to)?;
     write_reports(&programs, &part)?;
     say(&format!(
         "history in {:.0} s, judged after {:.0} s, reported after {:.0} s",
@@ -118,6 +119,8 @@ fn run(options: &Options) -> Result<ExitCode> {
         judged.as_secs_f64(),
         begun.elapsed().as_secs_f64()
     ));
+    let is_said = std::fs::read_to_string(programs.data.join("report.md"))?.contains(said);
+    ensure!(!options.check || is_said, "the report does not say {said:?}");
     let all_named = !options.check || check_faults(&programs, &week, &part, &uuids)?;
     if !part.is_live || !all_named {
         analyzer.terminate()?;

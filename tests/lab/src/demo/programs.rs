@@ -125,6 +125,26 @@ impl Programs {
         Ok(())
     }
 
+    /// Acknowledges the greatest finding of full hours, as a person would. Gives what the report says of it then.
+    ///
+    /// # Errors
+    /// When there is none, or the analyzer does not take it.
+    #[allow(clippy::disallowed_methods, reason = "starts the real program")]
+    pub fn acknowledge(&self, from: SystemTime, to: SystemTime) -> Result<&'static str> {
+        let mut command = Command::new(self.file("goodput-analyzer"));
+        command.args(["findings", "list", "--format=json", &format!("--data.dir={}", self.data.display())]);
+        command.arg(format!("--config.file={}", self.config().display()));
+        command.arg(format!("--start={}", full_hour(from, 0)?)).arg(format!("--end={}", full_hour(to, 0)?));
+        let output = command.output()?;
+        ensure!(output.status.success(), "no findings: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let findings: serde_json::Value = serde_json::from_slice(&output.stdout).context("the list of findings")?;
+        let id = findings[0]["id"].as_str().context("there is no finding")?;
+        let url = format!("http://{}/api/v1/findings/{id}/events", self.analyzer);
+        let body = r#"{"action": "acknowledge", "comment": "known from the script", "actor": "the demo"}"#;
+        ureq::post(url).header("if-match", "*").content_type("application/json").send(body)?;
+        Ok("acknowledged by the demo")
+    }
+
     /// The intervals of the report over the full hours around the span.
     ///
     /// # Errors
