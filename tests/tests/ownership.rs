@@ -55,7 +55,7 @@ fn seed(dir: &Path) {
         is_first: true,
     };
     Runtime::new().unwrap().block_on(async {
-        let store = Store::open(Options::new(&dir.join("analyzer"), |_| true)).await.unwrap();
+        let store = Store::open(Options::new(dir.join("analyzer"), |_| true)).await.unwrap();
         store.replace("n1".into(), MONDAY..MONDAY + HOUR_MS, &[idle]).await.unwrap();
         store.note_finding_week("2026-W46", &[week]).await.unwrap();
         store.close().await;

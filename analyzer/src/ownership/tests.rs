@@ -51,6 +51,9 @@ enum Step {
 }
 use Step::{Says, Week};
 
+/// What it is about, what happens, and where the finding stands at the start of the week of this number, and why.
+type Row = (&'static str, Vec<Step>, i64, State, Option<Reopened>);
+
 fn told(steps: Vec<Step>, at_week: i64) -> (State, Option<Reopened>, Standing) {
     let (mut events, mut weeks) = (Vec::new(), Vec::new());
     for step in steps {
@@ -68,7 +71,7 @@ fn states_are_the_fold_of_what_was_said_and_of_weeks() {
     let snooze = |n: i64, days: i64| Says(n, with("snooze", |w| w.until_ms = Some(monday(n) + (days + 1) * DAY_MS)));
     let accept = |n: i64| Says(n, with("accept", |w| w.comment = Some("needed".to_owned())));
     let says = |n: i64, action: &str| Says(n, wish(action));
-    let rows: Vec<(&str, Vec<Step>, i64, State, Option<Reopened>)> = vec![
+    let rows: Vec<Row> = vec![
         ("nothing was said", vec![], 1, State::Open, None),
         ("acknowledged", vec![says(0, "acknowledge")], 1, State::Acknowledged, None),
         ("claimed without more", vec![says(0, "claim")], 1, State::FixClaimed, None),
