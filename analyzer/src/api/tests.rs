@@ -53,8 +53,16 @@ async fn every_route_answers_as_described() {
         let schema = &route["get"]["responses"]["200"]["content"]["application/json"]["schema"];
         check(&answer, schema, path);
         let empty = answer["data"].as_array().is_some_and(Vec::is_empty);
-        let without =
-            ["/advisories", "/risks", "/standings", "/forecasts", "/runs", "/serving", "/deliveries", "/repeat_offenders"];
+        let without = [
+            "/advisories",
+            "/risks",
+            "/standings",
+            "/forecasts",
+            "/runs",
+            "/serving",
+            "/deliveries",
+            "/repeat_offenders",
+        ];
         assert_eq!(empty, without.contains(&path.as_str()), "{path}: {answer}");
         let (status, error) = get(&served, &format!("{path}?colour=red")).await;
         assert_eq!((status, &error["error"]["field"]), (400, &Value::from("colour")), "{path}");

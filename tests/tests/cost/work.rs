@@ -17,15 +17,15 @@ use goodput_store::{Ingest as _, Options, Samples as _, Selection, Store};
 
 /// How far a process goes.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     Prepare,
     Work,
 }
 
 /// A kind of work, done over what [`prepare`] left in the folder.
-pub type Kind = fn(&Path, Step);
+pub(crate) type Kind = fn(&Path, Step);
 
-pub const KINDS: &[(&str, Kind)] = &[
+pub(crate) const KINDS: &[(&str, Kind)] = &[
     ("decode-remote-write", decode_remote_write),
     ("encode-scrape", encode_scrape),
     ("judge-hour", judge_hour),
@@ -62,7 +62,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// What the processes read, made once: nothing of it is counted.
-pub fn prepare(folder: &Path) {
+pub(crate) fn prepare(folder: &Path) {
     let family = FAMILIES.iter().find(|family| family.name == FAMILY).unwrap();
     let plan = plan(family, 0);
     record(&plan, folder).unwrap();
