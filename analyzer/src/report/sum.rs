@@ -253,7 +253,7 @@ impl Amount {
             cost.or((amount.gpu_ms == 0 || !amount.cost.is_empty()).then_some(0.0))
         };
         let change = |currency| text::change(known(self, currency), known(before, currency), text::money);
-        let shown: Vec<String> = currencies.into_iter().map(|c| format!("{c}\u{a0}{}", change(c))).collect();
+        let shown: Vec<String> = currencies.into_iter().map(|c| signed(c, &change(c))).collect();
         match shown.as_slice() {
             [] if self.gpu_ms == 0 && before.gpu_ms == 0 => "±0".into(),
             [] => text::UNKNOWN.into(),
@@ -271,5 +271,13 @@ impl Amount {
             [] => text::UNKNOWN.into(),
             shown => shown.join(" and "),
         }
+    }
+}
+
+/// A change of money with its currency behind the sign: −EUR 699.
+fn signed(currency: &str, change: &str) -> String {
+    match change.strip_prefix(['+', '−', '±']) {
+        Some(amount) => format!("{}{currency}\u{a0}{amount}", &change[..change.len() - amount.len()]),
+        None => format!("{currency}\u{a0}{change}"),
     }
 }

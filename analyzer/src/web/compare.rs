@@ -383,7 +383,7 @@ mod tests {
         };
         let figures = |one: &str, other: &str| [format!("EUR\u{a0}{one}"), format!("EUR\u{a0}{other}")];
         let same = costs(&idle(3, 1), &idle(1, 1));
-        assert_eq!(same, ("cost of the loss", figures("12.00", "4.00"), "EUR\u{a0}+8.00".to_owned()));
+        assert_eq!(same, ("cost of the loss", figures("12.00", "4.00"), "+EUR\u{a0}8.00".to_owned()));
         assert_eq!(costs(&idle(3, 2), &idle(1, 1)).2, "capacity differs");
     }
 }
