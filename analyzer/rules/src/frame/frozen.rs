@@ -2,6 +2,7 @@
 //! no answer.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ fn frozen_spans(sources: &[&Source<'_>], frozen_ms: i64) -> Vec<Range<TimeMs>> {
 /// The stretches, from one change to the next of any of the series, that are at least this long. One series that moves
 /// leaves next to nothing of them, so that the others are looked at only there.
 fn quiet(sources: &[&Source<'_>], least_ms: i64) -> Vec<Range<TimeMs>> {
-    let mut quiet = vec![TimeMs::MIN..TimeMs::MAX];
+    let mut quiet: Vec<Range<TimeMs>> = iter::once(TimeMs::MIN..TimeMs::MAX).collect();
     for source in sources {
         let split = |stretch: Range<TimeMs>| {
             let mut parts = Vec::new();
