@@ -54,7 +54,7 @@ pub struct Standing {
     pub state: State,
     /// Who brought it there; null where nothing that people said did.
     pub by: Option<String>,
-    /// When, in Unix milliseconds; null likewise.
+    /// When, in Unix milliseconds; null where `by` is.
     pub since_ms: Option<TimeMs>,
     /// Of `snoozed` and `accepted`: until when, in Unix milliseconds.
     pub until_ms: Option<TimeMs>,

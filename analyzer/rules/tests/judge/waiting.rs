@@ -257,7 +257,7 @@ fn a_job_for_a_whole_node_waits_while_gpus_are_free_on_several() {
     });
 }
 
-/// Kueue's pages: a queue with so many workloads that are tried and that are not, and what they ask for.
+/// Kueue's pages: a queue, how many of its workloads are tried and how many are not, and what they ask for.
 fn kueue(active: usize, held: usize, gpus: Option<usize>) -> String {
     let mut text = format!(
         "kueue_pending_workloads{{cluster_queue=\"team-a\",status=\"active\"}} {active}\nkueue_pending_workloads{{cluster_queue=\"team-a\",status=\"inadmissible\"}} {held}\n"

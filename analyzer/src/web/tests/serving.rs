@@ -7,7 +7,7 @@ const PAGE: &str = "/serving?period=2026-W47";
 const METRIC: &str = "vllm:generation_tokens_total";
 
 /// A server that has `OWNER`'s GPU and wrote tokens in its hour.
-fn answers() -> Achieved {
+pub(super) fn answers() -> Achieved {
     Achieved {
         cluster: STARVING_NODE.cluster.map(str::to_owned),
         metric: METRIC.into(),

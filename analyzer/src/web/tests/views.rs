@@ -5,7 +5,7 @@ use crate::app::{Deliveries, Outcomes};
 use crate::config::Config;
 use goodput_testing::{START as BEGUN, ended, event, risk};
 use goodput_verdict::event::{Event, Place as EventPlace, Status};
-use goodput_verdict::{Achieved, Counted, Fault, Kind, Memory, Prospect, Served as Counter};
+use goodput_verdict::{Achieved, Fault, Kind, Memory, Prospect};
 
 const RANGE: &str = "start=2026-11-21T03:00:00Z&end=2026-11-21T05:00:00Z";
 
@@ -43,24 +43,7 @@ async fn full() -> Served {
     let at = |ms, attempt, what| Event { place: place.clone(), ..event(START + ms, attempt, what) };
     let told = [at(0, 1, BEGUN), at(900_000, 1, ended(Status::Failed)), at(960_000, 2, BEGUN)];
     goodput_store::Events::add_events(&served.store, &told).await.unwrap();
-    let metric = "vllm:generation_tokens_total";
-    let answers = Achieved {
-        cluster: STARVING_NODE.cluster.map(str::to_owned),
-        metric: metric.into(),
-        unit: "tokens".into(),
-        start_ms: START,
-        end_ms: START + HOUR_MS,
-        owner: Some(OWNER.into()),
-        subject: OWNER.into(),
-        amount: 7.2e6,
-        covered_ms: HOUR_MS,
-        ideal: None,
-        served: Some(Counted {
-            amounts: [(Counter::GenerationTokens, (7.2e6, metric.into()))].into(),
-            ..Counted::default()
-        }),
-        model: Some("llama".into()),
-    };
+    let answers = Achieved { model: Some("llama".into()), ..serving::answers() };
     served.store.replace_achieved(hour, &[answers]).await.unwrap();
     served
 }

@@ -25,7 +25,7 @@ pub(super) struct Demand<'a> {
     has_requests: bool,
 }
 
-/// What is told of a pod that waits or runs.
+/// What the series of a pod say that waits or runs.
 #[derive(Debug, Default)]
 struct Told<'a> {
     namespace: &'a str,

@@ -44,7 +44,7 @@ impl Lack {
 pub(super) struct Room {
     /// The free GPUs by kind; those of the end are given first.
     pub(super) free: BTreeMap<Kind, Vec<usize>>,
-    /// What no pod has asked for; `None` where it is not told of the node.
+    /// What no pod has asked for; `None` where nothing says what the node has.
     left: Option<BTreeMap<Resource, f64>>,
 }
 
